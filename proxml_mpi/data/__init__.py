@@ -1,0 +1,1 @@
+"""The data set: readers, weighting, splitting and synthetic data."""
