@@ -1,0 +1,199 @@
+"""The default solver: exact, with a certificate, at a cost that depends on the instances sharing the label's features.
+
+An outer iteration computes the certificate on the full problem, chooses columns (the support and the features that
+violate most) and rows (the instances that violate or nearly so), solves that local problem by a few Newton models, and
+takes the step as far as the full objective falls.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxml_mpi.solve.newton_certificate import certify, clear_gradient
+from proxml_mpi.solve.newton_data import (
+    FEATURE,
+    IS_TOUCHED,
+    SCORE,
+    SUPPORT,
+    TOUCHED,
+    WEIGHT,
+    NewtonProblem,
+    U,
+    Workspace,
+    inner,
+    newton_problem,
+    outer,
+    prepare,
+    workspace,
+)
+from proxml_mpi.solve.newton_local import gather_matrix, solve_local
+from proxml_mpi.solve.newton_select import choose_all_rows, choose_columns, choose_near_rows, clear_local
+from proxml_mpi.solve.newton_step import advance, list_near, list_support, spread, take_over, touch
+from proxml_mpi.solve.problem import COLD, Outcome, Solution, Start
+
+__all__ = ["NewtonProblem", "Workspace", "newton_problem", "prepare", "solve", "solve_label", "workspace"]
+
+CONVERGED, ITERATION_LIMIT = int(Outcome.converged), int(Outcome.iteration_limit)
+NO_POSITIVES, NOT_TRAINED = int(Outcome.no_positives), int(Outcome.not_trained)
+ACCURACY = 0.3  # of the local problem, relative to the violation that it is to remove
+N_WHOLE = 2  # iterations that take every row of their columns: nothing is known yet of what a step would violate
+RUN_ON = np.zeros(1, np.uint8)
+Found = tuple[NDArray[np.int32], NDArray[np.float32], float, float, float, int, int, int]
+
+
+@outer
+def solve_label(
+    problem: NewtonProblem,
+    work: Workspace,
+    positives: NDArray[np.int32],
+    penalty: float,
+    gap_tolerance: float,
+    max_iterations: int,
+    with_bias: bool,
+    start_features: NDArray[np.int32],
+    start_weights: NDArray[np.float32],
+    start_bias: float,
+    stop: NDArray[np.uint8],
+) -> Found:
+    """Solve one label; return features, weights, bias, objective, gap, iterations, outcome, entries read.
+
+    The features come in no order.
+    """
+    if len(positives) == 0:
+        return np.empty(0, np.int32), np.empty(0, np.float32), 0.0, 0.0, 0.0, 0, NO_POSITIVES, 0
+    n_candidates = problem.n_negative
+    n_touched = 0
+    for i in positives:
+        work.sign[i] = 1
+        n_touched = touch(work.marks[IS_TOUCHED], work.instances[TOUCHED], i, n_touched)
+        if problem.negative[i]:
+            n_candidates -= 1
+    n_all = n_candidates + len(positives)
+    local = work.local
+    b = -2.0 if with_bias else 0.0
+    n_support, n_read = 0, 0
+    weight, u, support, feature = work.columns[WEIGHT], work.columns[U], work.features[SUPPORT], work.features[FEATURE]
+    if len(start_features) > 0:
+        b = start_bias if with_bias else 0.0
+        for k in range(len(start_features)):
+            feature[k] = start_features[k]
+            u[k] = start_weights[k]
+        n_touched, n_support, n_read = take_over(problem, work, len(start_features), n_touched)
+    n_near, n_learned = list_near(work, n_touched, b), 0
+    best_dual, objective, gap = 0.0, np.inf, np.inf
+    is_rounded, accuracy = n_support == 0, ACCURACY
+    outcome, iteration = ITERATION_LIMIT, 0
+    while True:
+        objective, dual, bias_gradient, n_met, read = certify(
+            problem, work, (n_touched, n_near, n_support, n_all - n_touched), b, penalty, with_bias
+        )
+        n_read += read
+        best_dual = max(best_dual, dual)
+        gap = objective - best_dual
+        if stop[0]:
+            outcome = NOT_TRAINED
+        elif gap <= gap_tolerance and is_rounded:
+            outcome = CONVERGED
+        finished = outcome != ITERATION_LIMIT or (iteration >= max_iterations and is_rounded)
+        if finished:
+            clear_gradient(work, n_met)
+            break
+        if gap <= gap_tolerance or iteration >= max_iterations:
+            # The float32 weights are what is returned: go there, whatever the objective, and certify those.
+            clear_gradient(work, n_met)
+            for k in range(n_support):
+                feature[k] = support[k]
+                u[k] = np.float32(weight[support[k]])
+            b = float(np.float32(b))
+            n_touched, n_support, read = take_over(problem, work, n_support, n_touched)
+            n_near = list_near(work, n_touched, b)
+            n_read += read
+            is_rounded = True
+            continue
+        iteration += 1
+        common = 2.0 * max(0.0, 1.0 + b)
+        # Every new column is read whole: rare labels take few at a time, large supports grow by doubling.
+        n_new = n_support if n_support > 100 else max(4, n_support // 2, len(positives) // 16)
+        n_columns, worst = choose_columns(problem, work, n_support, n_met, common, penalty, n_new)
+        clear_gradient(work, n_met)
+        if with_bias:
+            sign_term = penalty if b > 0.0 else -penalty
+            worst = max(worst, abs(bias_gradient - sign_term) if b != 0.0 else abs(bias_gradient) - penalty)
+        is_open = accuracy < ACCURACY or b > -1.0 or (b == -1.0 and bias_gradient > -penalty)
+        cap, n_group = np.inf, 0
+        if not is_open:
+            cap = max(b, min(-1.0, b + 0.3))
+        if is_open or iteration <= N_WHOLE:
+            n_rows, read = choose_all_rows(problem, work, n_touched, n_columns)
+            n_read += read
+        else:
+            n_rows = choose_near_rows(work, n_near, n_learned)
+        if is_open:
+            n_group = n_all - n_rows
+        local, read = gather_matrix(problem, work, local, n_rows, n_columns)
+        n_read += read
+        for c in range(n_columns):
+            u[c] = weight[feature[c]]
+        # Rows that enter or leave end a model's use before it is minimised; labels that take long need it better.
+        n_sweeps = 20 * max(1, iteration - 20)
+        new_b = solve_local(
+            work, local, n_rows, n_columns, b, cap, float(n_group), with_bias, penalty, accuracy * worst, n_sweeps
+        )
+        n_touched, read = spread(problem, work, n_columns, n_touched)
+        n_read += read
+        t, b, n_near, n_learned = advance(work, n_columns, n_touched, n_all - n_touched, b, new_b, penalty, n_learned)
+        n_support = list_support(work, n_support, n_columns)
+        clear_local(work, n_rows, n_columns)
+        is_rounded = False
+        # A step that leads nowhere lacked rows or accuracy: take all rows, and solve better, until one does.
+        accuracy = ACCURACY if t > 0.01 else 0.3 * accuracy
+    return finish(
+        work, positives, problem.negative, n_touched, n_support, b, objective, gap, iteration, outcome, n_read
+    )
+
+
+@inner
+def finish(
+    work: Workspace,
+    positives: NDArray[np.int32],
+    negative: NDArray[np.uint8],
+    n_touched: int,
+    n_support: int,
+    b: float,
+    objective: float,
+    gap: float,
+    iteration: int,
+    outcome: int,
+    n_read: int,
+) -> Found:
+    """Copy the weights out and clear the workspace."""
+    weight, score, touched = work.columns[WEIGHT], work.rows[SCORE], work.instances[TOUCHED]
+    features, weights = np.empty(n_support, np.int32), np.empty(n_support, np.float32)
+    for k in range(n_support):
+        j = work.features[SUPPORT, k]
+        features[k] = j
+        weights[k] = weight[j]
+        weight[j] = 0.0
+    for position in range(n_touched):
+        i = touched[position]
+        work.marks[IS_TOUCHED, i] = 0
+        score[i] = 0.0
+    for i in positives:
+        work.sign[i] = -1 if negative[i] else 0
+    return features, weights, b, objective, gap, iteration, outcome, n_read
+
+
+def solve(
+    problem: NewtonProblem,
+    work: Workspace,
+    positives: NDArray[np.int32],
+    penalty: float,
+    gap_tolerance: float,
+    max_iterations: int = 200,
+    with_bias: bool = True,
+    start: Start = COLD,
+    stop: NDArray[np.uint8] = RUN_ON,
+) -> Solution:
+    """Solve one label to a duality gap of at most gap_tolerance (absolute); `stop[0]` turning non-zero abandons it."""
+    found = solve_label(problem, work, positives, penalty, gap_tolerance, max_iterations, with_bias, *start, stop)
+    order = np.argsort(found[0])
+    return Solution(found[0][order], found[1][order], *found[2:7])

@@ -1,0 +1,104 @@
+"""Objective, full gradient and duality gap at the current weights: all instances, all features.
+
+With a_i = 2 max(0, v_i) the gradient of the loss is -X'(y a). Instances that share no feature with the weights all have
+the score b; their common a = 2 max(0, 1 + b) enters through the column sums of the negatives, so that only touched
+instances are read, and while b <= -1 only the violating ones.
+"""
+
+from proxml_mpi.solve.newton_data import (
+    GRADIENT,
+    MET,
+    NEAR,
+    SCORE,
+    SUPPORT,
+    TOUCHED,
+    WEIGHT,
+    NewtonProblem,
+    Workspace,
+    inner,
+    length,
+)
+from proxml_mpi.solve.objective import dual_value
+
+
+@inner
+def certify(
+    problem: NewtonProblem,
+    work: Workspace,
+    counts: tuple[int, int, int, int],
+    bias: float,
+    penalty: float,
+    with_bias: bool,
+) -> tuple[float, float, float, int, int]:
+    """Return objective, dual value, gradient of the bias, number of met features, entries read.
+
+    counts = (n_touched, n_near, n_support, n_untouched). Leaves X'(y a) in the gradient of the met features; for all
+    others it is -common column_sum, where common = 2 max(0, 1 + bias).
+    """
+    n_touched, n_near, n_support, n_untouched = counts
+    score, weight, support = work.rows[SCORE], work.columns[WEIGHT], work.features[SUPPORT]
+    common = 2.0 * max(0.0, 1.0 + bias)
+    loss = n_untouched * 0.25 * common * common
+    total, square = n_untouched * common, n_untouched * common * common
+    bias_gradient = -n_untouched * common
+    listed, n_listed = (work.instances[NEAR], n_near) if common == 0.0 else (work.instances[TOUCHED], n_touched)
+    n_met, n_read = 0, 0
+    for position in range(n_listed):
+        i = listed[position]
+        y = work.sign[i]
+        a = 2.0 * max(0.0, 1.0 - y * (score[i] + bias))
+        loss += 0.25 * a * a
+        total += a
+        square += a * a
+        bias_gradient += y * a
+        force = y * a + problem.negative[i] * common
+        if force != 0.0:
+            n_met = add_row(problem, work, i, force, n_met)
+            n_read += length(problem.row_start, i)
+    largest = finish_gradient(problem, work, common, n_met)
+    if with_bias:
+        largest = max(largest, abs(bias_gradient))
+    norm = abs(bias)
+    for position in range(n_support):
+        norm += abs(weight[support[position]])
+    return penalty * norm + loss, dual_value(largest, total, square, penalty), bias_gradient, n_met, n_read
+
+
+@inner
+def add_row(problem: NewtonProblem, work: Workspace, i: int, force: float, n_met: int) -> int:
+    """Add force x_i to the gradient; return the new number of met features."""
+    gradient, met = work.columns[GRADIENT], work.features[MET]
+    for entry in range(problem.row_start[i], problem.row_start[i + 1]):
+        j = problem.row_feature[entry]
+        if not work.is_met[j]:
+            work.is_met[j] = 1
+            met[n_met] = j
+            n_met += 1
+        gradient[j] += force * problem.row_value[entry]
+    return n_met
+
+
+@inner
+def finish_gradient(problem: NewtonProblem, work: Workspace, common: float, n_met: int) -> float:
+    """Subtract the common part from the met features; return the largest |gradient| of all features."""
+    gradient, met = work.columns[GRADIENT], work.features[MET]
+    largest = 0.0
+    for position in range(n_met):
+        j = met[position]
+        gradient[j] -= common * problem.column_sum[j]
+        largest = max(largest, abs(gradient[j]))
+    if common > 0.0:
+        for j in problem.column_order:
+            if not work.is_met[j]:
+                return max(largest, common * abs(float(problem.column_sum[j])))
+    return largest
+
+
+@inner
+def clear_gradient(work: Workspace, n_met: int) -> None:
+    """Forget the gradient."""
+    gradient, met = work.columns[GRADIENT], work.features[MET]
+    for position in range(n_met):
+        j = met[position]
+        gradient[j] = 0.0
+        work.is_met[j] = 0

@@ -1,0 +1,164 @@
+"""What the Newton solver derives once per data set, and the arrays that each thread works in.
+
+Indices are unsigned wherever kernels use them as such: numba then needs no code for negative ones, and sweeps over the
+local matrix run a third faster. The workspace has few, two-dimensional arrays because the time that numba takes to
+compile a call grows with the number of arrays passed: every kernel names the lines that it uses.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from proxml_mpi.solve.problem import Problem
+
+OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+NO_WRAPPER: dict[str, Any] = {"no_cpython_wrapper": True}
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def outer(function: Function) -> Function:
+    """Compile a kernel that Python calls."""
+    return cast(Function, njit(**OPTIONS)(function))
+
+
+def inner(function: Function) -> Function:
+    """Compile a kernel that only kernels call: several times faster without the wrappers that Python would need."""
+    return cast(Function, njit(**OPTIONS, **NO_WRAPPER)(function))
+
+
+# Lines of Workspace.rows: scores x.w without the bias and their change along a step, by instance; violations v and
+# their slope along a line; and of the local rows the label, score, residual and trial residual.
+SCORE, SHIFT, VIOLATION, SLOPE, LOCAL_SIGN, LOCAL_SCORE, RESIDUAL, TRIAL_RESIDUAL = range(8)
+# Lines of Workspace.instances: the touched instances (positives and all that share a feature with the weights), those
+# that violate or nearly so, negatives that the last step would violate, the local rows, 1 + the row of an instance, and
+# where a local row ends.
+TOUCHED, NEAR, LEARNED, CHOSEN, ROW, ROW_END = range(6)
+# Lines of Workspace.marks.
+IS_TOUCHED, IS_ACTIVE = range(2)
+# Lines of Workspace.columns: weights and gradient X'(y a) by feature; and by local column the weights in work, their
+# old values, their change, sums and square sums on the active rows, trial weights, and the last iterates.
+WEIGHT, GRADIENT, U, OLD, CHANGE, SUM, SQUARE, TRIAL, HISTORY = range(9)
+N_HISTORY = 6
+MOST_DIRECT = 128  # weights that are solved for directly
+# Lines of Workspace.features: the features with a computed gradient, those that have a weight, the local columns,
+# 1 + the column of a feature, and a list of local columns.
+MET, SUPPORT, FEATURE, COLUMN, LIST = range(5)
+# Lines of Workspace.starts: where local columns begin, in the local matrix and on its active rows.
+LOCAL, ACTIVE = range(2)
+
+
+class NewtonProblem(NamedTuple):
+    """The features both ways and the column sums of the negatives: read-only, shared by all threads."""
+
+    row_start: NDArray[np.uint64]  # [n_instances + 1]
+    row_feature: NDArray[np.uint32]  # [n_entries]
+    row_value: NDArray[np.float32]  # [n_entries]
+    column_start: NDArray[np.uint64]  # [n_features + 1]
+    column_instance: NDArray[np.uint32]  # [n_entries]
+    column_value: NDArray[np.float32]  # [n_entries]
+    negative: NDArray[np.uint8]  # [n_instances], 1 where an instance may serve as a negative
+    column_sum: NDArray[np.float64]  # [n_features], over the instances that may serve as negatives
+    column_order: NDArray[np.uint32]  # [n_features], by falling |column_sum|
+    column_norm: NDArray[np.float64]  # [n_features], Euclidean, over all instances
+    n_negative: int  # number of ones in negative
+
+
+class Local(NamedTuple):
+    """The local matrix by columns, and its active rows; grows with the local problem."""
+
+    row: NDArray[np.uint32]
+    value: NDArray[np.float32]
+    active_row: NDArray[np.uint32]
+    active_value: NDArray[np.float32]
+
+
+class Workspace(NamedTuple):
+    """One thread's arrays; between two labels every mark is cleared and every sum is zero.
+
+    Instances are global ids; rows and columns are positions in the local problem (few instances x few features).
+    """
+
+    sign: NDArray[np.int8]  # [n_instances], +1 positive, -1 negative, 0 takes no part
+    rows: NDArray[np.float64]  # [8, n_instances]
+    instances: NDArray[np.uint32]  # [6, n_instances]
+    marks: NDArray[np.uint8]  # [2, n_instances]
+    columns: NDArray[np.float64]  # [8 + N_HISTORY, n_features + 1]; the bias is the column after the last
+    features: NDArray[np.uint32]  # [5, n_features]
+    is_met: NDArray[np.uint8]  # [n_features]
+    starts: NDArray[np.uint64]  # [2, n_features + 1]
+    gram: NDArray[np.float64]  # [MOST_DIRECT, MOST_DIRECT]
+    local: Local
+
+
+def newton_problem(
+    problem: Problem,
+    negative: NDArray[np.uint8],
+    column_sum: NDArray[np.float64],
+    column_order: NDArray[np.int32],
+    column_norm: NDArray[np.float64],
+) -> NewtonProblem:
+    """See a problem and the sums of its negatives as kernels do; copies nothing."""
+    return NewtonProblem(
+        problem.row_start.view(np.uint64),
+        problem.row_feature.view(np.uint32),
+        problem.row_value,
+        problem.column_start.view(np.uint64),
+        problem.column_instance.view(np.uint32),
+        problem.column_value,
+        negative,
+        column_sum,
+        column_order.view(np.uint32),
+        column_norm,
+        int(negative.sum()),
+    )
+
+
+def prepare(problem: Problem, negative: NDArray[np.uint8] | None = None) -> NewtonProblem:
+    """Derive what all labels share; negative [n_instances] marks the instances that may serve as negatives."""
+    n_instances, n_features = len(problem.row_start) - 1, len(problem.column_start) - 1
+    marks = np.ones(n_instances, np.uint8) if negative is None else np.ascontiguousarray(negative != 0, np.uint8)
+    values = problem.column_value.astype(np.float64) * marks[problem.column_instance]
+    sums, squares = np.zeros(n_features), np.zeros(n_features)
+    filled = np.flatnonzero(np.diff(problem.column_start))
+    if len(filled):
+        sums[filled] = np.add.reduceat(values, problem.column_start[filled])
+        squares[filled] = np.add.reduceat(np.square(problem.column_value, dtype=float), problem.column_start[filled])
+    order = np.argsort(-np.abs(sums), kind="stable").astype(np.int32)
+    return newton_problem(problem, marks, sums, order, np.sqrt(squares))
+
+
+def workspace(problem: NewtonProblem) -> Workspace:
+    """Allocate one thread's arrays."""
+    n, d = len(problem.row_start) - 1, len(problem.column_start) - 1
+    return Workspace(
+        sign=-problem.negative.astype(np.int8),
+        rows=np.zeros((8, n)),
+        instances=np.zeros((6, n), np.uint32),
+        marks=np.zeros((2, n), np.uint8),
+        columns=np.zeros((8 + N_HISTORY, d + 1)),
+        features=np.zeros((5, d), np.uint32),
+        is_met=np.zeros(d, np.uint8),
+        starts=np.zeros((2, d + 1), np.uint64),
+        gram=np.zeros((MOST_DIRECT, MOST_DIRECT)),
+        local=make_local(1 << 14),
+    )
+
+
+@outer
+def make_local(n_entries: int) -> Local:
+    """Allocate what grows."""
+    return Local(
+        np.empty(n_entries, np.uint32),
+        np.empty(n_entries, np.float32),
+        np.empty(n_entries, np.uint32),
+        np.empty(n_entries, np.float32),
+    )
+
+
+@inner
+def length(start: NDArray[np.uint64], k: int) -> int:
+    """Return the number of entries of row or column k."""
+    return int(start[k + 1] - start[k])

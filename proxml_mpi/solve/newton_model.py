@@ -1,0 +1,47 @@
+"""The value of the quadratic model, and its best bias: see newton_lasso."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxml_mpi.solve.newton_data import inner
+
+
+@inner
+def soft(x: float, by: float) -> float:
+    """Soft threshold."""
+    if x > by:
+        return x - by
+    if x < -by:
+        return x + by
+    return 0.0
+
+
+@inner
+def best_bias(total: float, m: float, cap: float, with_bias: bool, half: float) -> float:
+    """Return the bias that minimises the model for fixed weights; total = E."""
+    if not with_bias or m <= 0.0:
+        return min(0.0, cap) if with_bias else 0.0
+    return min(soft(total, half) / m, cap)
+
+
+@inner
+def model_value(
+    u: NDArray[np.float64],
+    e: NDArray[np.float64],
+    b: float,
+    active: NDArray[np.uint8],
+    n: int,
+    n_rows: int,
+    m: float,
+    half: float,
+) -> float:
+    """Return the model's value; active rows beyond the local ones have no features and the label -1."""
+    squares, n_group = 0.0, m
+    for r in range(n_rows):
+        if active[r]:
+            squares += (e[r] - b) * (e[r] - b)
+            n_group -= 1.0
+    norm = abs(b)
+    for j in range(n):
+        norm += abs(u[j])
+    return squares + n_group * (1.0 + b) * (1.0 + b) + 2.0 * half * norm

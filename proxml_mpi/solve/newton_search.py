@@ -1,0 +1,71 @@
+"""Line search along a step for lambda |w|_1 + sum of squared hinges: convex, piecewise quadratic in the step length."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxml_mpi.solve.newton_data import inner
+
+Vector = NDArray[np.float64]
+Group = tuple[float, float, float]
+
+
+@inner
+def derivative(
+    t: float, v: Vector, dv: Vector, n_rows: int, w: Vector, dw: Vector, n_weights: int, group: Group, penalty: float
+) -> tuple[float, float]:
+    """Return slope and curvature at t of sum max(0, v + t dv)^2 + penalty |w + t dw|_1, from the left.
+
+    group = (m, v, dv) stands for m more rows that are all alike.
+    """
+    slope, curvature = 0.0, 0.0
+    for i in range(n_rows):
+        value = v[i] + t * dv[i]
+        if value > 0.0:
+            slope += value * dv[i]
+            curvature += dv[i] * dv[i]
+    many, group_v, group_dv = group
+    value = group_v + t * group_dv
+    if value > 0.0:
+        slope += many * value * group_dv
+        curvature += many * group_dv * group_dv
+    l1 = 0.0
+    for j in range(n_weights):
+        value = w[j] + t * dw[j]
+        if value > 0.0 or (value == 0.0 and dw[j] < 0.0):
+            l1 += dw[j]
+        elif value < 0.0 or dw[j] > 0.0:
+            l1 -= dw[j]
+    return 2.0 * slope + penalty * l1, 2.0 * curvature
+
+
+@inner
+def search(
+    v: Vector, dv: Vector, n_rows: int, w: Vector, dw: Vector, n_weights: int, group: Group, penalty: float
+) -> float:
+    """Return the step length in [0, 1] that minimises (to 3 % of the first slope), or 0 when the step leads nowhere.
+
+    The slope grows with t: Newton steps on it inside a shrinking bracket. By convexity the objective at low lies below
+    that at 0 by at least -low_slope low, and a point t > low rises from there by at most slope (t - low).
+    """
+    slope, _ = derivative(1.0, v, dv, n_rows, w, dw, n_weights, group, penalty)
+    if slope <= 0.0:
+        return 1.0
+    # A hair's breadth to the right of 0, where the signs of the weights are those of the step.
+    low, high = 1e-14, 1.0
+    low_slope, curvature = derivative(low, v, dv, n_rows, w, dw, n_weights, group, penalty)
+    if low_slope >= 0.0:
+        return 0.0
+    enough = -0.03 * low_slope
+    t = low - low_slope / curvature if curvature > 0.0 else 0.5
+    while high - low > 1e-6 * high:
+        if not low < t < high:
+            t = 0.5 * (low + high)
+        slope, curvature = derivative(t, v, dv, n_rows, w, dw, n_weights, group, penalty)
+        if abs(slope) <= enough and slope * (t - low) < -0.5 * low_slope * low:
+            return t
+        if slope <= 0.0:
+            low, low_slope = t, slope
+        else:
+            high = t
+        t = t - slope / curvature if curvature > 0.0 else 0.5 * (low + high)
+    return low if low > 1e-14 else 0.0

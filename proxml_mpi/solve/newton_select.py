@@ -1,0 +1,178 @@
+"""Choose the columns (features) and the rows (instances) of the next local problem."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxml_mpi.solve.newton_data import (
+    CHOSEN,
+    COLUMN,
+    FEATURE,
+    GRADIENT,
+    LEARNED,
+    LIST,
+    LOCAL_SCORE,
+    LOCAL_SIGN,
+    MET,
+    NEAR,
+    OLD,
+    ROW,
+    SCORE,
+    SUPPORT,
+    TOUCHED,
+    WEIGHT,
+    NewtonProblem,
+    U,
+    Workspace,
+    inner,
+    length,
+)
+
+
+@inner
+def choose_columns(
+    problem: NewtonProblem, work: Workspace, n_support: int, n_met: int, common: float, penalty: float, n_new: int
+) -> tuple[int, float]:
+    """List the support and n_new violating features outside it; return their number and the largest violation of both.
+
+    New are those with the largest violation over norm: of two features that a label's positives share, the rarer one
+    tells more, and costs less to read.
+    """
+    weight, all_gradient, met = work.columns[WEIGHT], work.columns[GRADIENT], work.features[MET]
+    size, found, n_candidates = work.columns[U], work.features[LIST], 0
+    worst = 0.0
+    n_columns = 0
+    for position in range(n_support):
+        j = work.features[SUPPORT, position]
+        gradient = all_gradient[j] if work.is_met[j] else -common * problem.column_sum[j]
+        worst = max(worst, abs(gradient - (penalty if weight[j] > 0.0 else -penalty)))
+        n_columns = add_column(work, j, n_columns)
+    for position in range(n_met):
+        j = met[position]
+        if abs(all_gradient[j]) > penalty and weight[j] == 0.0:
+            found[n_candidates] = j
+            size[n_candidates] = (abs(all_gradient[j]) - penalty) / problem.column_norm[j]
+            n_candidates += 1
+    if common > 0.0:
+        for j in problem.column_order:
+            if common * abs(problem.column_sum[j]) <= penalty:
+                break
+            if not work.is_met[j] and weight[j] == 0.0:
+                found[n_candidates] = j
+                size[n_candidates] = (common * abs(problem.column_sum[j]) - penalty) / problem.column_norm[j]
+                n_candidates += 1
+    threshold = nth_largest(size, n_candidates, n_new, work.columns[OLD])
+    last = n_columns + n_new
+    for k in range(n_candidates):
+        if size[k] > threshold:
+            worst = max(worst, size[k] * problem.column_norm[found[k]])
+            n_columns = add_column(work, found[k], n_columns)
+    # Features may tie, duplicates above all.
+    for k in range(n_candidates):
+        if size[k] == threshold and n_columns < last:
+            worst = max(worst, size[k] * problem.column_norm[found[k]])
+            n_columns = add_column(work, found[k], n_columns)
+    return n_columns, worst
+
+
+@inner
+def add_column(work: Workspace, j: int, n_columns: int) -> int:
+    """Append feature j to the local columns."""
+    work.features[FEATURE, n_columns] = j
+    work.features[COLUMN, j] = n_columns + 1
+    return n_columns + 1
+
+
+@inner
+def add_row(row: NDArray[np.uint32], chosen: NDArray[np.uint32], i: int, n_rows: int) -> int:
+    """Append instance i to the local rows unless it is there."""
+    if row[i] > 0:
+        return n_rows
+    chosen[n_rows] = i
+    row[i] = n_rows + 1
+    return n_rows + 1
+
+
+@inner
+def fill_rows(work: Workspace, n_rows: int) -> None:
+    """Copy labels and scores of the chosen rows."""
+    chosen, score = work.instances[CHOSEN], work.rows[SCORE]
+    y, z = work.rows[LOCAL_SIGN], work.rows[LOCAL_SCORE]
+    for r in range(n_rows):
+        y[r] = work.sign[chosen[r]]
+        z[r] = score[chosen[r]]
+
+
+@inner
+def nth_largest(values: NDArray[np.float64], n: int, k: int, copy: NDArray[np.float64]) -> float:
+    """Return a threshold that at most k of the n values exceed: the (k+1)-th largest, or -inf when n <= k."""
+    if n <= k:
+        return -np.inf
+    for position in range(n):
+        copy[position] = values[position]
+    low, high = 0, n - 1
+    while low < high:
+        pivot = copy[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while copy[i] > pivot:
+                i += 1
+            while copy[j] < pivot:
+                j -= 1
+            if i <= j:
+                copy[i], copy[j] = copy[j], copy[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    return float(copy[k])
+
+
+@inner
+def choose_near_rows(work: Workspace, n_near: int, n_learned: int) -> int:
+    """List the instances that violate or nearly so, and the learned ones; return their number."""
+    row, chosen, near, learned = (
+        work.instances[ROW],
+        work.instances[CHOSEN],
+        work.instances[NEAR],
+        work.instances[LEARNED],
+    )
+    n_rows = 0
+    for position in range(n_near):
+        n_rows = add_row(row, chosen, near[position], n_rows)
+    for position in range(n_learned):
+        n_rows = add_row(row, chosen, learned[position], n_rows)
+    fill_rows(work, n_rows)
+    return n_rows
+
+
+@inner
+def choose_all_rows(problem: NewtonProblem, work: Workspace, n_touched: int, n_columns: int) -> tuple[int, int]:
+    """List every instance that is touched or has an entry in the columns; return their number and the entries read."""
+    row, chosen, touched = work.instances[ROW], work.instances[CHOSEN], work.instances[TOUCHED]
+    n_rows, n_read = 0, 0
+    for position in range(n_touched):
+        n_rows = add_row(row, chosen, touched[position], n_rows)
+    for c in range(n_columns):
+        j = work.features[FEATURE, c]
+        if work.columns[WEIGHT, j] == 0.0:
+            n_read += length(problem.column_start, j)
+            for entry in range(problem.column_start[j], problem.column_start[j + 1]):
+                i = problem.column_instance[entry]
+                if work.sign[i] != 0:
+                    n_rows = add_row(row, chosen, i, n_rows)
+    fill_rows(work, n_rows)
+    return n_rows, n_read
+
+
+@inner
+def clear_local(work: Workspace, n_rows: int, n_columns: int) -> None:
+    """Forget the choice of rows and columns."""
+    row, chosen = work.instances[ROW], work.instances[CHOSEN]
+    for r in range(n_rows):
+        row[chosen[r]] = 0
+    for c in range(n_columns):
+        work.features[COLUMN, work.features[FEATURE, c]] = 0

@@ -1,0 +1,98 @@
+"""The solvers by name, in the shape that the threads over labels expect."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxml_mpi.solve import newton
+from proxml_mpi.solve.forward_backward import ForwardBackward
+from proxml_mpi.solve.labels import Solver
+from proxml_mpi.solve.problem import COLD, Problem, Solution, Start, make_problem
+from proxml_mpi.solve.truncated_newton import TruncatedNewton
+
+
+class Plan(NamedTuple):
+    """How labels are solved."""
+
+    method: str  # newton, forward-backward (L1) or truncated-newton (L2)
+    tolerance: float  # of the gap, per positive
+    max_iterations: int
+    has_bias: bool
+    prune: float = 0.0  # smaller weights are dropped (L2)
+
+
+class Negatives(NamedTuple):
+    """What the newton method needs to know of negatives and columns, once for all labels, ranks and threads."""
+
+    negative: NDArray[np.uint8]  # [n_instances], 1 where an instance may serve as a negative
+    column_sum: NDArray[np.float64]  # [n_features], over those instances
+    column_order: NDArray[np.int32]  # [n_features], by falling |column_sum|
+    column_norm: NDArray[np.float64]  # [n_features], Euclidean, over all instances
+
+
+def sum_negatives(problem: Problem, fraction: float = 1.0, seed: int = 0) -> Negatives:
+    """Draw the instances that serve as negatives of all labels, all of them or a fraction, and sum their columns."""
+    n_instances = len(problem.row_start) - 1
+    negative = (np.random.default_rng(seed).random(n_instances) < fraction).astype(np.uint8)
+    prepared = newton.prepare(problem, negative)
+    order = prepared.column_order.view(np.int32)
+    return Negatives(prepared.negative, prepared.column_sum, order, prepared.column_norm)
+
+
+@dataclass(frozen=True)
+class Newton:
+    """The default solver on one data set."""
+
+    problem: newton.NewtonProblem
+    plan: Plan
+
+    def workspace(self) -> newton.Workspace:
+        return newton.workspace(self.problem)
+
+    def solve(
+        self,
+        workspace: newton.Workspace,
+        positives: NDArray[np.int32],
+        penalty: float,
+        start: Start,
+        stop: NDArray[np.uint8],
+    ) -> Solution:
+        gap_limit = self.plan.tolerance * len(positives)
+        limits = (gap_limit, self.plan.max_iterations, self.plan.has_bias)
+        return newton.solve(self.problem, workspace, positives, penalty, *limits, start, stop)
+
+
+def make_solver(plan: Plan, problem: Problem, negatives: Negatives | None = None) -> Solver:
+    """Return the planned solver for one data set; newton wants the sums of its negatives."""
+    limits = (plan.tolerance, plan.max_iterations, plan.has_bias)
+    if plan.method == "truncated-newton":
+        return TruncatedNewton(problem, *limits, plan.prune)
+    if plan.method == "forward-backward":
+        return ForwardBackward(problem, *limits)
+    known = negatives or sum_negatives(problem)
+    return Newton(newton.newton_problem(problem, *known), plan)
+
+
+def compile_solver(method: str) -> None:
+    """Compile the kernels of a solver, or load them from numba's cache, by solving something tiny."""
+    two = np.arange(2, dtype=np.int32)
+    tiny = make_problem(np.arange(3), two, np.ones(2, np.float32), 2)
+    solver = make_solver(Plan(method, 1e-3, 10, has_bias=True), tiny)
+    solver.solve(solver.workspace(), two[:1], 0.1, COLD, np.zeros(1, np.uint8))
+
+
+def workspace_bytes(method: str, n_instances: int, n_features: int) -> int:
+    """Return the memory that one thread's workspace takes, told from small ones: it grows with both numbers."""
+    base = _small_workspace_bytes(method, 1, 1)
+    per_instance = (_small_workspace_bytes(method, 1025, 1) - base) / 1024
+    per_feature = (_small_workspace_bytes(method, 1, 1025) - base) / 1024
+    return int(base + per_instance * (n_instances - 1) + per_feature * (n_features - 1))
+
+
+def _small_workspace_bytes(method: str, n_instances: int, n_features: int) -> int:
+    nothing = (np.empty(0, np.int32), np.empty(0, np.float32))
+    problem = Problem(np.zeros(n_instances + 1, np.int64), *nothing, np.zeros(n_features + 1, np.int64), *nothing)
+    workspace = make_solver(Plan(method, 1e-3, 10, has_bias=True), problem).workspace()
+    return sum(getattr(array, "nbytes", 0) for array in workspace)
