@@ -1,0 +1,1 @@
+"""Everything about MPI: the world, shared arrays, who owns which labels."""
