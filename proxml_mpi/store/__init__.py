@@ -1,0 +1,1 @@
+"""Everything about HDF5: the model file."""
