@@ -1,0 +1,1 @@
+"""From weights and instances to ranked labels and metrics."""
