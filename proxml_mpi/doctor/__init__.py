@@ -1,0 +1,1 @@
+"""What this machine, MPI, HDF5, threads and scheduler can do, and what to change."""

@@ -1,0 +1,84 @@
+"""What an evaluation has found: tables for people, JSON or CSV for programs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from proxml_mpi import __version__
+from proxml_mpi.errors import DataError
+from proxml_mpi.score.metrics import Evaluation
+from proxml_mpi.score.propensity import Propensity
+from proxml_mpi.score.table import frequency_table, interval_table, metrics_table
+from proxml_mpi.settings import PredictSettings
+from proxml_mpi.store.metrics_file import write_metrics
+from proxml_mpi.store.model_reader import ModelHeader
+
+
+def report(
+    settings: PredictSettings,
+    header: ModelHeader,
+    evaluation: Evaluation,
+    propensity: Propensity,
+    facts: Mapping[str, Any],
+) -> None:
+    """Print the metrics and write them where the settings say; without any true label there are none."""
+    if evaluation.n_unlabelled == evaluation.n_instances:
+        print(
+            f"{evaluation.n_instances:,} instances, none of them with labels: there is nothing to measure", flush=True
+        )
+        if settings.metrics is not None:
+            raise DataError(settings.test, "found no labels, expected some for --metrics")
+        return
+    result = _result(settings, header, evaluation, propensity, facts)
+    _print(result, evaluation.ks)
+    if settings.metrics is not None:
+        write_metrics(settings.metrics, result)
+
+
+def _result(
+    settings: PredictSettings,
+    header: ModelHeader,
+    evaluation: Evaluation,
+    propensity: Propensity,
+    facts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the metrics and the facts beside them, as METRICS asks for."""
+    result = {
+        "metrics": evaluation.result(settings.skip_unlabelled),
+        "by_frequency": evaluation.by_frequency(settings.skip_unlabelled),
+        "model": str(settings.model),
+        "test": str(settings.test),
+        "n_instances": evaluation.n_instances,
+        "n_unlabelled": evaluation.n_unlabelled,
+        "skip_unlabelled": settings.skip_unlabelled,
+        "n_labels": header.n_labels,
+        "k": list(evaluation.ks),
+        "propensity_a": propensity.a,
+        "propensity_b": propensity.b,
+        "ranking": "propensity" if settings.rerank_by_propensity else "plain",
+        "coverage_of": "labels in the test truth",
+        **facts,
+        "version": __version__,
+    }
+    if evaluation.bootstrap is not None:
+        result["bootstrap"] = settings.bootstrap
+        result["intervals"] = evaluation.bootstrap.intervals(settings.skip_unlabelled)
+    return result
+
+
+def _print(result: dict[str, Any], ks: tuple[int, ...]) -> None:
+    """Print the tables, and what one must know to read them."""
+    left_out = "left out" if result["skip_unlabelled"] else "counted as zero"
+    order = "re-ordered by propensity" if result["ranking"] == "propensity" else "plain"
+    print(metrics_table(result["metrics"], ks))
+    print()
+    if "intervals" in result:
+        print(f"95 % of {result['bootstrap']:,} bootstrap replicates")
+        print(interval_table(result["intervals"], ks))
+        print()
+    print(frequency_table(result["by_frequency"], ks[-1]))
+    print(
+        f"\n{result['n_instances']:,} instances, {result['n_unlabelled']:,} of them without labels ({left_out}); "
+        f"propensity A {result['propensity_a']:g} B {result['propensity_b']:g}, PSP and PSnDCG on the {order} ranking; "
+        f"coverage of {result['coverage_of']}",
+        flush=True,
+    )
