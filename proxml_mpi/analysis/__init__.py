@@ -1,0 +1,1 @@
+"""What models and data sets say of themselves: labels and features, certificates verified, the label graph."""
