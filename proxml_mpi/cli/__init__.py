@@ -1,0 +1,1 @@
+"""Command lines: arguments to settings to story to exit status."""

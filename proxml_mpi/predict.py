@@ -1,0 +1,153 @@
+"""Prediction: open the model, read, score in rounds, merge, evaluate, report."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from proxml_mpi.errors import SettingsError
+from proxml_mpi.files import check_target
+from proxml_mpi.findings import report
+from proxml_mpi.instances import STANDARD_INPUT, Instances, hand_round, open_instances
+from proxml_mpi.progress import Progress, Stages
+from proxml_mpi.ranks.exchange import collect_rows, exchange_rows
+from proxml_mpi.ranks.partition import partition, share_of
+from proxml_mpi.ranks.threads import choose_threads
+from proxml_mpi.ranks.world import World
+from proxml_mpi.score.index import Index, build_index, score_top_k, stored_index
+from proxml_mpi.score.metrics import Evaluation, start_evaluation
+from proxml_mpi.score.propensity import PRESETS, Propensity, inverse_propensities, reorder_by_propensity
+from proxml_mpi.score.topk import TopK, merge_top_k
+from proxml_mpi.score.warm_up import compile_scoring
+from proxml_mpi.settings import PredictSettings
+from proxml_mpi.store.model_reader import ModelHeader, read_header, read_index, read_labels
+from proxml_mpi.store.names import read_names
+from proxml_mpi.store.prediction_file import PredictionShape, Write, writing_predictions
+from proxml_mpi.store.prediction_text import write_lines
+
+
+def predict(settings: PredictSettings, world: World) -> None:
+    """Predict and evaluate as the settings say. Collective: every rank calls this."""
+    began = time.monotonic()
+    stages = Stages()
+    propensity = _propensity(settings)
+    with world.together():
+        if settings.test == STANDARD_INPUT and world.size > 1:
+            raise SettingsError("TEST", "-", "a file under mpirun: lines of standard input go to one process")
+        for path in (settings.metrics, settings.output):
+            if world.is_first and path is not None:
+                check_target(path, overwrite=True)
+    n_threads = choose_threads(world, settings.threads)
+
+    with stages.stage("compile") as said, world.first_of_node_first():
+        compile_scoring()
+        said.append("scoring")
+
+    with stages.stage("open") as said:
+        header, index = _open(settings, world)
+        said.append(f"{header.n_labels:,} labels, {len(index.weights):,} of {header.indptr[-1]:,} weights on this rank")
+
+    instances = None
+    with world.together():
+        if world.is_first:
+            per_round = settings.instances_per_round
+            instances = open_instances(settings.test, settings.format, header, per_round, n_threads)
+
+    with stages.stage("score") as said:
+        weights = inverse_propensities(header.n_positives, header.n_instances, propensity)
+        evaluation = start_evaluation(settings.k, weights, header.n_positives, settings.bootstrap)
+        _score(settings, world, header, index, instances, evaluation, n_threads)
+        _reduce(world, evaluation)
+        said.append(f"top {settings.top_k} of {evaluation.n_instances:,} instances")
+
+    if world.is_first and settings.test != STANDARD_INPUT:
+        facts = {"seconds": time.monotonic() - began, "ranks": world.size, "threads": n_threads}
+        report(settings, header, evaluation, propensity, facts)
+
+
+def _propensity(settings: PredictSettings) -> Propensity:
+    if settings.propensity_a is not None and settings.propensity_b is not None:
+        return Propensity(settings.propensity_a, settings.propensity_b)
+    return PRESETS[settings.propensity or "other"]
+
+
+def _open(settings: PredictSettings, world: World) -> tuple[ModelHeader, Index]:
+    """Read the facts of the model, and this rank's labels: ranges hold about the same number of weights. Collective."""
+    header = None
+    with world.together():
+        if world.is_first:
+            header = read_header(settings.model)
+    header = world.from_first(header)
+    if world.size == 1 and (stored := read_index(header)) is not None:
+        index, block = stored
+        return header, stored_index(*index, block.bias)
+    bounds = partition(np.diff(header.indptr) + 1.0, world.size)
+    with world.together():
+        block = read_labels(header, int(bounds[world.rank]), int(bounds[world.rank + 1]))
+    weights = (block.indptr, block.indices, block.data, block.bias)
+    return header, build_index(*weights, header.n_features, block.first_label)
+
+
+def _score(
+    settings: PredictSettings,
+    world: World,
+    header: ModelHeader,
+    index: Index,
+    instances: Instances | None,
+    evaluation: Evaluation,
+    n_threads: int,
+) -> None:
+    """Score all instances against this rank's labels; each round, ranks swap lists and merge a share. Collective."""
+    n_instances = (instances.n_instances if instances else None) or 0
+    shape = PredictionShape(n_instances, header.n_labels, settings.top_k)
+    progress = Progress("score", "instances", n_instances, speaks=world.is_first and n_instances > 0)
+    n_done = 0
+    with _writing(settings, world, header, shape) as write:
+        for piece in hand_round(world, instances.pieces if instances else None):
+            top = _merge_share(world, score_top_k(index, piece[:3], settings.top_k, n_threads))
+            n_rows = len(piece.indptr) - 1
+            begin, end = share_of(n_rows, world.size, world.rank)
+            reordered = None
+            if settings.rerank_by_propensity:
+                reordered = reorder_by_propensity(top, evaluation.inverse_propensity).labels
+            truth = (piece.label_indptr[begin : end + 1], piece.label_indices)
+            evaluation.update(top.labels, truth, reordered, n_done + begin)
+            if settings.is_written:
+                labels, scores = collect_rows(world, top.labels), collect_rows(world, top.scores)
+                with world.together():
+                    if labels is not None and scores is not None:
+                        write(labels, scores)
+            n_done += n_rows
+            progress.show(n_done)
+    progress.close()
+
+
+@contextmanager
+def _writing(settings: PredictSettings, world: World, header: ModelHeader, shape: PredictionShape) -> Iterator[Write]:
+    """Open what predictions are written to, on rank 0: a file, or standard output for lines of standard input."""
+    if not world.is_first or not settings.is_written:
+        yield lambda labels, scores: None
+    elif settings.output is None:
+        yield write_lines
+    else:
+        names = None
+        if settings.output.suffix == ".h5":
+            names = read_names(header.path, header.n_labels, header.n_features).labels
+        with writing_predictions(settings.output, shape._replace(label_names=names)) as write:
+            yield write
+
+
+def _reduce(world: World, evaluation: Evaluation) -> None:
+    """Give every rank the sums of all. Collective."""
+    world.sum_up(evaluation.sums)
+    world.take_smallest(evaluation.best_ranks)
+    if evaluation.bootstrap is not None:
+        world.sum_up(evaluation.bootstrap.sums)
+
+
+def _merge_share(world: World, top: TopK) -> TopK:
+    """Merge everybody's lists of this rank's share of the instances. Collective."""
+    labels, scores = exchange_rows(world, top.labels), exchange_rows(world, top.scores)
+    parts = [TopK(labels[rank], scores[rank]) for rank in range(world.size)]
+    return merge_top_k(parts, top.labels.shape[1])
