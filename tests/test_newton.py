@@ -1,0 +1,221 @@
+"""The default solver against dense arithmetic, a second solver and its own certificate, on every kind of label."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxml_mpi.solve import newton
+from proxml_mpi.solve.forward_backward import ForwardBackward
+from proxml_mpi.solve.labels import solve_labels
+from proxml_mpi.solve.objective import largest_useful_penalty
+from proxml_mpi.solve.problem import COLD, Outcome, Problem, Solution, Start, make_problem
+from proxml_mpi.solve.solvers import Plan, make_solver
+
+RUN_ON = np.zeros(1, np.uint8)
+
+
+def as_problem(X: np.ndarray) -> Problem:
+    X = X.astype(np.float32)
+    row_start = np.concatenate([[0], np.cumsum((X != 0).sum(axis=1))]).astype(np.int64)
+    rows, columns = np.nonzero(X)
+    return make_problem(row_start, columns.astype(np.int32), X[rows, columns], X.shape[1])
+
+
+def random_matrix(seed: int, n_instances: int = 40, n_features: int = 15, density: float = 0.3) -> np.ndarray:
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n_instances, n_features)) * (generator.random((n_instances, n_features)) < density)
+    return X.astype(np.float32).astype(np.float64)
+
+
+def solve(
+    X: np.ndarray, positives: list[int], penalty: float, tolerance: float = 1e-7, has_bias: bool = True
+) -> Solution:
+    prepared = newton.prepare(as_problem(X))
+    of_label = np.array(positives, np.int32)
+    gap_limit = tolerance * len(positives)
+    return newton.solve(prepared, newton.workspace(prepared), of_label, penalty, gap_limit, 500, has_bias)
+
+
+def signs(n_instances: int, positives: list[int]) -> np.ndarray:
+    y = np.full(n_instances, -1.0)
+    y[positives] = 1.0
+    return y
+
+
+def dense_certificate(
+    X: np.ndarray, y: np.ndarray, w: np.ndarray, b: float, penalty: float, has_bias: bool
+) -> tuple[float, float]:
+    """Objective, and the dual value of the point that (w, b) suggests, made feasible."""
+    columns = np.hstack([X, np.ones((len(X), 1))]) if has_bias else X
+    v = np.maximum(0, 1 - y * (X @ w + b))
+    objective = penalty * (np.abs(w).sum() + abs(b)) + (v**2).sum()
+    a = 2 * v
+    largest = np.abs(columns.T @ (y * a)).max(initial=0)
+    scale = min(1, penalty / largest if largest else 1, 2 * a.sum() / (a @ a) if a.any() else 1)
+    return objective, scale * a.sum() - scale**2 * (a @ a) / 4
+
+
+def check(
+    X: np.ndarray, positives: list[int], penalty: float, has_bias: bool = True, tolerance: float = 1e-7
+) -> Solution:
+    """Solve, derive the certificate again, and hold the objective against the dual bound."""
+    X = X.astype(np.float32).astype(np.float64)  # as the solver sees it
+    found = solve(X, positives, penalty, tolerance, has_bias)
+    assert found.outcome == Outcome.converged
+    y, w = signs(len(X), positives), np.zeros(X.shape[1])
+    w[found.features] = found.weights
+    objective, dual = dense_certificate(X, y, w, found.bias, penalty, has_bias)
+    assert found.objective == pytest.approx(objective, rel=1e-9, abs=1e-12)
+    assert -1e-9 * (1 + objective) <= found.duality_gap <= tolerance * len(positives)
+    assert found.duality_gap <= objective - dual + 1e-9 * (1 + objective)
+    assert np.all(np.diff(found.features) > 0) and np.all(found.weights != 0)
+    assert has_bias or found.bias == 0.0
+    return found
+
+
+def coordinate_descent(X: np.ndarray, y: np.ndarray, penalty: float, has_bias: bool) -> float:
+    """A plain dense reference: proximal Newton steps on single coordinates until nothing moves; the objective."""
+    Z = np.hstack([X, np.ones((len(X), 1))]) if has_bias else X
+    w, z = np.zeros(Z.shape[1]), np.zeros(len(Z))
+    for _ in range(20_000):
+        moved = 0.0
+        for j in range(Z.shape[1]):
+            curvature = 2 * (Z[:, j] ** 2).sum()
+            if curvature == 0:
+                continue
+            gradient = -2 * (y * Z[:, j] * np.maximum(0, 1 - y * z)).sum()
+            target = w[j] - gradient / curvature
+            new = np.sign(target) * max(0.0, abs(target) - penalty / curvature)
+            moved = max(moved, abs(new - w[j]))
+            z += (new - w[j]) * Z[:, j]
+            w[j] = new
+        if moved < 1e-9:
+            break
+    return float(penalty * np.abs(w).sum() + (np.maximum(0, 1 - y * z) ** 2).sum())
+
+
+@settings(max_examples=250, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6),
+    log_penalty=st.floats(-3, 1.5),
+    n_positives=st.integers(1, 39),
+    has_bias=st.booleans(),
+    density=st.sampled_from([0.05, 0.3, 1.0]),
+)
+def test_certified_optimum_of_random_problems(
+    seed: int, log_penalty: float, n_positives: int, has_bias: bool, density: float
+) -> None:
+    positives = sorted(np.random.default_rng(seed).permutation(40)[:n_positives].tolist())
+    check(random_matrix(seed, density=density), positives, 10**log_penalty, has_bias)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**6), penalty=st.floats(0.1, 3), has_bias=st.booleans())
+def test_agreement_with_a_dense_reference(seed: int, penalty: float, has_bias: bool) -> None:
+    X = random_matrix(seed, 25, 8)
+    positives = sorted(np.random.default_rng(seed).permutation(25)[:6].tolist())
+    expected = coordinate_descent(X, signs(25, positives), penalty, has_bias)
+    assert solve(X, positives, penalty, 1e-8, has_bias).objective == pytest.approx(expected, rel=1e-6)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**6), penalty=st.floats(0.1, 3))
+def test_agreement_with_forward_backward(seed: int, penalty: float) -> None:
+    X = random_matrix(seed)
+    positives = np.array([1, 5, 9], np.int32)
+    second = ForwardBackward(as_problem(X), 1e-7, 200_000, has_bias=True)
+    other = second.solve(second.workspace(), positives, penalty, COLD, RUN_ON)
+    assert solve(X, positives.tolist(), penalty, 1e-7).objective == pytest.approx(other.objective, rel=1e-6)
+
+
+CASES = {
+    "one positive": (random_matrix(1), [3]),
+    "all positives": (random_matrix(2), list(range(40))),
+    "all but one": (random_matrix(3), list(range(39))),
+    "duplicate instances": (np.repeat(random_matrix(4, 8), 5, axis=0), [0, 1, 2]),
+    "duplicate, contradicting": (np.repeat(random_matrix(5, 8), 5, axis=0), [0, 5]),
+    "duplicate features": (np.repeat(random_matrix(6, 40, 5), 3, axis=1), [1, 2]),
+    "empty instances": (random_matrix(7) * (np.arange(40) % 3 > 0)[:, None], [0, 1, 6]),
+    "only empty positives": (random_matrix(7) * (np.arange(40) % 3 > 0)[:, None], [0, 3]),
+    "nothing but zeros": (np.zeros((10, 4)), [2]),
+    "a feature in every instance": (np.hstack([random_matrix(8), np.ones((40, 1))]), [4, 5]),
+    "many instances, few features": (random_matrix(9, 800, 4, 1.0), list(range(100))),
+    "few instances, many features": (random_matrix(10, 12, 200), [1, 2, 3]),
+    "large values": (1e3 * random_matrix(11), [1, 2]),
+    "small values": (1e-3 * random_matrix(12), [1, 2]),
+    "non-negative": (np.abs(random_matrix(13)), [1, 2, 3]),
+    "zeros and ones": ((random_matrix(14) != 0).astype(float), [1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("penalty", [0.001, 0.1, 1.0, 30.0])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_special_labels(case: str, penalty: float, has_bias: bool) -> None:
+    X, positives = CASES[case]
+    check(X, positives, penalty, has_bias, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_weights_vanish_from_the_largest_useful_penalty_on(has_bias: bool) -> None:
+    X, positives = random_matrix(21), [3, 4, 8]
+    largest = largest_useful_penalty(as_problem(X), np.array(positives), has_bias)
+    for factor in (1.0001, 2.0, 100.0):
+        found = check(X, positives, largest * factor, has_bias)
+        assert len(found.features) == 0 and found.bias == 0.0
+    below = check(X, positives, largest * 0.9, has_bias)
+    assert len(below.features) > 0 or below.bias != 0.0
+
+
+def test_no_positives_have_nothing_to_learn() -> None:
+    assert solve(random_matrix(1), [], 0.1).outcome == Outcome.no_positives
+
+
+def test_iteration_limit_is_said_and_the_gap_is_true() -> None:
+    X, positives = random_matrix(31, 60, 30), np.array([1, 2, 3, 4], np.int32)
+    prepared = newton.prepare(as_problem(X))
+    stopped = newton.solve(prepared, newton.workspace(prepared), positives, 0.05, 1e-9, 1)
+    assert stopped.outcome == Outcome.iteration_limit and stopped.iterations == 1
+    optimum = solve(X, positives.tolist(), 0.05, 1e-9)
+    assert stopped.objective - optimum.objective <= stopped.duality_gap + 1e-9
+
+
+def test_stop_abandons_a_label_and_leaves_the_workspace_clean() -> None:
+    X, positives = random_matrix(32), np.array([1, 2], np.int32)
+    prepared = newton.prepare(as_problem(X))
+    work = newton.workspace(prepared)
+    abandoned = newton.solve(prepared, work, positives, 0.05, 1e-9, stop=np.ones(1, np.uint8))
+    assert abandoned.outcome == Outcome.not_trained
+    assert same(newton.solve(prepared, work, positives, 0.05, 1e-9), solve(X, [1, 2], 0.05, 5e-10))
+
+
+def test_a_warm_start_reaches_the_same_optimum_sooner() -> None:
+    X, positives = random_matrix(33, 80, 40), np.array([1, 2, 3, 4, 5], np.int32)
+    plan = Plan("newton", 1e-6, 500, has_bias=True)
+    solver = make_solver(plan, as_problem(X))
+    near = solver.solve(solver.workspace(), positives, 0.11, COLD, RUN_ON)
+    cold = solver.solve(solver.workspace(), positives, 0.1, COLD, RUN_ON)
+    start = Start(near.features, near.weights, near.bias)
+    warm = solver.solve(solver.workspace(), positives, 0.1, start, RUN_ON)
+    assert warm.outcome == Outcome.converged and warm.iterations <= cold.iterations
+    assert warm.objective == pytest.approx(cold.objective, abs=2e-6 * len(positives))
+
+
+def same(one: Solution, other: Solution) -> bool:
+    return [np.asarray(v).tobytes() for v in one[:-1]] == [np.asarray(v).tobytes() for v in other[:-1]]
+
+
+def test_order_threads_and_used_workspaces_change_no_bit() -> None:
+    X = random_matrix(34, 120, 60, 0.1)
+    generator = np.random.default_rng(0)
+    lists = [np.sort(generator.permutation(120)[: 1 + 7 * k % 30]).astype(np.int32) for k in range(40)]
+    solver = make_solver(Plan("newton", 1e-4, 200, has_bias=True), as_problem(X))
+
+    def all_labels(order: np.ndarray, n_threads: int) -> dict[int, Solution]:
+        found = solve_labels(solver, order, lists.__getitem__, lambda label: 0.1 + 0.01 * label, n_threads, RUN_ON)
+        return dict(item for item in found if item is not None)
+
+    forwards = all_labels(np.arange(40), 1)
+    backwards = all_labels(np.arange(40)[::-1], 3)
+    assert all(same(forwards[label], backwards[label]) for label in range(40))
