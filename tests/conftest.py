@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from proxml_mpi.store.dataset_file import write_dataset
 BIN = Path(sys.executable).parent
 MARK = "PROXML_TEST_SUITE"
 LAUNCHER_PREFIXES = ("OMPI_", "PMIX_", "PMI_", "PRTE_", "SLURM_", "MPI_")
+# An mpirun that was killed leaves a folder named after its number; a later one of that number would not start.
+LAUNCHES = tempfile.TemporaryDirectory(prefix="proxml-")
 KEPT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_osc")
 
 
@@ -53,14 +56,13 @@ def clean_environment(**more: str) -> dict[str, str]:
     return kept | {"PATH": f"{BIN}:{os.environ['PATH']}"} | more
 
 
-def run_command(
-    command: Sequence[object], *, ranks: int | None = None, timeout: float = 300, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run a command, under mpirun when ranks are given; whatever it leaves behind is ended."""
+def start_command(command: Sequence[object], *, ranks: int | None = None, **environment: str) -> subprocess.Popen[str]:
+    """Start a command, under mpirun when ranks are given."""
     words = [str(word) for word in command]
     if ranks is not None:
         words = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *words]
-    process = subprocess.Popen(
+        environment = {"TMPDIR": tempfile.mkdtemp(dir=LAUNCHES.name)} | environment
+    return subprocess.Popen(
         words,
         env=clean_environment(**environment),
         stdout=subprocess.PIPE,
@@ -68,12 +70,19 @@ def run_command(
         text=True,
         start_new_session=True,
     )
+
+
+def run_command(
+    command: Sequence[object], *, ranks: int | None = None, timeout: float = 300, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command, under mpirun when ranks are given; whatever it leaves behind is ended."""
+    process = start_command(command, ranks=ranks, **environment)
     try:
         out, err = process.communicate(timeout=timeout)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-    return subprocess.CompletedProcess(words, process.returncode, out, err)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 @pytest.fixture(scope="session")

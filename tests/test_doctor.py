@@ -4,15 +4,17 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
+from subprocess import CompletedProcess, Popen
+from tempfile import mkdtemp
 
 import pytest
+from conftest import LAUNCHES
 from pytest_mpi import parallel_assert
 
 from proxml_mpi.doctor import files, memory, network
 from proxml_mpi.doctor.files import examine_directory
 from proxml_mpi.doctor.finding import Level, as_json, change, fine, n_changes, note, page
-from proxml_mpi.doctor.launch import examine_launch
+from proxml_mpi.doctor.launch import examine_launch, examine_leftovers
 from proxml_mpi.doctor.memory import examine_data, examine_shared_memory
 from proxml_mpi.doctor.network import examine_network
 from proxml_mpi.doctor.threads import NodeCores, judge_threads, usable_cores
@@ -31,7 +33,8 @@ def examined(done: CompletedProcess[str]) -> dict[str, dict[str, str]]:
 @pytest.mark.parametrize("ranks", [None, 2])
 def test_all_is_well(ranks: int | None, run: Run, small_files: tuple[Path, Path], tmp_path: Path) -> None:
     options = ["--data", small_files[0], "--directory", tmp_path, "--seconds", "0.5"]
-    done = run(["proxml-doctor", *options, "--json", "--threads", "1"], ranks=ranks)
+    empty = mkdtemp(dir=LAUNCHES.name)
+    done = run(["proxml-doctor", *options, "--json", "--threads", "1"], ranks=ranks, TMPDIR=empty)
     findings = examined(done)
     expected = ["MPI", "launch", "nodes", "threads", "memory", "shared memory", "directory", "HDF5", "data", "disk"]
     assert list(findings) == [*expected, "kernels", "network"]
@@ -60,6 +63,19 @@ def test_no_mpi_library_is_one_message(run: Run, tmp_path: Path) -> None:
         done = run(command.split(), PYTHONPATH=str(tmp_path))
         assert done.returncode == 2 and done.stderr.count("error: mpi4py finds no MPI library (libmpi.so.40") == 1
         assert "Traceback" not in done.stderr
+
+
+def test_folders_of_killed_mpiruns_are_named(tmp_path: Path) -> None:
+    gone = Popen(["true"])
+    gone.wait()
+    for name in (f"ompi.{os.getpid()}", "ompi.words", "other.1"):
+        (tmp_path / name).mkdir()
+    assert examine_leftovers(World(), tmp_path) == []
+    (tmp_path / f"ompi.{gone.pid}").mkdir()
+    (finding,) = examine_leftovers(World(), tmp_path)
+    assert (
+        finding.level == Level.NOTE and f"1 folders of killed mpiruns, as {tmp_path}/ompi.{gone.pid}" in finding.found
+    )
 
 
 def test_ranks_against_the_scheduler() -> None:

@@ -10,8 +10,8 @@ from subprocess import CompletedProcess
 
 import psutil
 import pytest
-from conftest import clean_environment, model_content
-from test_journal import SLOW, start, wait_for_blocks
+from conftest import clean_environment, model_content, start_command
+from test_journal import SLOW, wait_for_blocks
 
 from proxml_mpi.cli import train
 
@@ -147,9 +147,9 @@ def test_the_second_of_two_runs_is_refused(
     small_files: tuple[Path, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     command = [str(small_files[0]), str(tmp_path / "model.h5"), *SLOW, "--block-size", "1"]
-    first = start(["proxml-train", *command], ranks=2)
+    first = start_command(["proxml-train", *command], ranks=2)
     try:
-        wait_for_blocks(tmp_path / "model.h5.journal", 1)
+        wait_for_blocks(tmp_path / "model.h5.journal", first)
         family = psutil.Process(first.pid).children(recursive=True)
         for member in family:
             member.suspend()

@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -55,6 +56,8 @@ class KillCampaign:
     def _start(self, ranks: int) -> "subprocess.Popen[str]":
         environment = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHER_PREFIXES)}
         environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        # A killed mpirun leaves a folder there that would stop a later one of the same number.
+        environment["TMPDIR"] = tempfile.mkdtemp(dir=self.folder)
         mpirun = [BIN / "mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(ranks)]
         with (self.folder / "log").open("a") as log:
             return subprocess.Popen(

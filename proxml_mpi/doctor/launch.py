@@ -2,8 +2,12 @@
 
 import os
 import socket
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
 
 from proxml_mpi.doctor.finding import Finding, change, fine, note
 from proxml_mpi.errors import LaunchError
@@ -42,6 +46,23 @@ def examine_hosts(world: World) -> Finding:
         found += f"; the SLURM job has {n_expected} nodes"
         return change("nodes", found, "start ranks on all of them: --ntasks-per-node, or ask for fewer nodes")
     return fine("nodes", found)
+
+
+def examine_leftovers(world: World, folder: Path | None = None) -> list[Finding]:
+    """Name what killed mpiruns left, where later ones may stumble over it. Collective; one rank of a node looks."""
+    left = _leftovers(folder or Path(tempfile.gettempdir())) if world.node_rank == 0 else []
+    paths = [path for paths in world.comm.allgather(left) for path in paths]
+    if not paths:
+        return []
+    found = f"{len(paths)} folders of killed mpiruns, as {paths[0]}"
+    advice = "remove them: an mpirun that gets such a process number again ends with 'listener thread failed to start'"
+    return [note("leftovers", found, advice)]
+
+
+def _leftovers(folder: Path) -> list[str]:
+    """Return the session folders of Open MPI 5 whose mpirun is no more."""
+    numbered = ((path, path.name.partition(".")[2]) for path in folder.glob("ompi.*"))
+    return sorted(str(path) for path, number in numbered if number.isdigit() and not psutil.pid_exists(int(number)))
 
 
 def _hosts(names: list[str]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from proxml_mpi.doctor.files import examine_directory
 from proxml_mpi.doctor.finding import Finding, Level, as_json, n_changes, page
 from proxml_mpi.doctor.kernels import examine_kernels
-from proxml_mpi.doctor.launch import examine_hosts, examine_launch, examine_mpi
+from proxml_mpi.doctor.launch import examine_hosts, examine_launch, examine_leftovers, examine_mpi
 from proxml_mpi.doctor.memory import examine_data, examine_memory, examine_shared_memory
 from proxml_mpi.doctor.network import examine_network
 from proxml_mpi.doctor.threads import examine_threads
@@ -34,6 +34,7 @@ def examine(settings: DoctorSettings, world: World) -> None:
 def _examine_all(settings: DoctorSettings, world: World, launch: Finding) -> list[Finding]:
     """Examine everything, in the order of the page. Collective."""
     findings = [examine_mpi(), launch, examine_hosts(world), examine_threads(world, settings.threads)]
+    findings += examine_leftovers(world)
     findings += [examine_memory(world), examine_shared_memory(world)]
     findings += examine_directory(world, settings.directory)
     if settings.data is not None:
