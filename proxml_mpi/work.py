@@ -1,5 +1,6 @@
 """The solve stage: which labels are left, who solves them, and what is kept as they finish."""
 
+import functools
 import itertools
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from proxml_mpi.data.dataset import Lists
 from proxml_mpi.errors import UserError
 from proxml_mpi.progress import Progress, log
+from proxml_mpi.ranks.claims import Claims
 from proxml_mpi.ranks.partition import partition, share_of
 from proxml_mpi.ranks.tally import Tally
 from proxml_mpi.ranks.world import World
@@ -91,19 +93,25 @@ def solve_blocks(
     signals: StopSignals,
     n_threads: int,
 ) -> list[Block]:
-    """Solve this rank's part of the labels that are left, and journal what is finished. Collective.
+    """Solve this rank's part of what is left, help others of the node, and journal what is finished. Collective.
 
-    Returns what this rank has finished: all of its part, unless the signals of any rank asked for a stop. A journal
-    that cannot be written, on any rank, stops all of them and is then everybody's mistake.
+    Returns what this rank has finished: together all that was left, unless the signals of any rank asked for a stop. A
+    journal that cannot be written, on any rank, stops all of them and is then everybody's mistake.
     """
-    costs = expected_costs(work.n_positives)
+    costs = expected_costs(work.n_positives, work.penalties)
     bounds = partition(costs[left], world.size)
-    parts = cut_blocks(left[bounds[world.rank] : bounds[world.rank + 1]], costs, work.block_size)
-    desk = _Desk(work, parts, journal)
+
+    @functools.cache
+    def blocks_of(rank: int) -> list[NDArray[np.int64]]:
+        return cut_blocks(left[bounds[rank] : bounds[rank + 1]], costs, work.block_size)
+
+    desk = _Desk(work, journal)
+    claims = Claims(world, len(blocks_of(world.rank)))
+    blocks = (blocks_of(rank)[number] for rank, number in claims.take())
+    order = itertools.chain.from_iterable(map(desk.open, blocks))
     stop = np.zeros(1, np.uint8)
     tally = Tally(world)
     progress = Progress("solve", "labels", len(left), speaks=world.is_first)
-    order = np.concatenate([np.empty(0, np.int64), *parts])
     for solved in solve_labels(solver, order, work.positives_of, work.penalty_of, n_threads, stop, starts):
         if solved is not None and solved[1].outcome != Outcome.not_trained:
             desk.add(*solved)
@@ -133,23 +141,30 @@ def solve_blocks(
 class _Desk:
     """One rank's labels in hand: solutions wait here until neighbours can be journalled together."""
 
-    def __init__(self, work: Work, blocks: Sequence[NDArray[np.int64]], journal: Journal) -> None:
+    def __init__(self, work: Work, journal: Journal) -> None:
         self.finished: list[Block] = []
         self.mistake: UserError | None = None  # why nothing can be journalled any more
-        self._work, self._journal, self._blocks = work, journal, blocks
-        self._block_of = {int(label): index for index, block in enumerate(blocks) for label in block}
-        self._n_missing = [len(block) for block in blocks]
+        self._work, self._journal = work, journal
+        self._block_of: dict[int, list[int]] = {}  # by label in hand
+        self._n_missing: dict[int, int] = {}  # by the first label of a block in hand
         self._waiting: dict[int, Solution] = {}
         self._complete: list[int] = []  # labels that wait in blocks of which nothing is missing
         self._last_time = time.monotonic()
 
+    def open(self, block: NDArray[np.int64]) -> list[int]:
+        """Expect the solutions of a block; return its labels."""
+        labels: list[int] = block.tolist()
+        self._block_of |= dict.fromkeys(labels, labels)
+        self._n_missing[labels[0]] = len(labels)
+        return labels
+
     def add(self, label: int, solution: Solution) -> None:
         """Take a solution."""
         self._waiting[label] = solution
-        index = self._block_of[label]
-        self._n_missing[index] -= 1
-        if self._n_missing[index] == 0:
-            self._complete += self._blocks[index].tolist()
+        block = self._block_of.pop(label)
+        self._n_missing[block[0]] -= 1
+        if self._n_missing[block[0]] == 0:
+            self._complete += block
 
     def write_now_and_then(self) -> None:
         """Write complete blocks soon, though not so often that it costs; and what has waited for long anyhow."""

@@ -13,6 +13,7 @@ from pytest_mpi import parallel_assert
 
 from proxml_mpi.errors import LaunchError, UserError
 from proxml_mpi.ranks import shared
+from proxml_mpi.ranks.claims import Claims
 from proxml_mpi.ranks.exchange import collect_rows, exchange_rows
 from proxml_mpi.ranks.launch import announced_rank, check_launch
 from proxml_mpi.ranks.partition import partition, share_of
@@ -204,3 +205,28 @@ def test_rows_change_hands_and_come_together(n_rows: int) -> None:
         parallel_assert(all(np.array_equal(received[r], base + 100 * r) for r in range(world.size)))
         collected = collect_rows(world, received[0])
         parallel_assert(collected is None or np.array_equal(collected, np.arange(n_rows * 2).reshape(n_rows, 2)))
+
+
+@pytest.mark.parallel([1, 2, 3])
+def test_every_block_is_taken_once_and_the_idle_help() -> None:
+    with World() as world:
+        n_blocks = 40 if world.is_first else 1
+        taken = []
+        for claim in Claims(world, n_blocks).take():
+            taken.append(claim)
+            time.sleep(1.0 if claim == (0, 0) else 0.001)
+        parallel_assert(taken[0] == (world.rank, 0))
+        everything = [claim for claims in world.comm.allgather(taken) for claim in claims]
+        expected = [(0, block) for block in range(40)] + [(rank, 0) for rank in range(1, world.size)]
+        parallel_assert(sorted(everything) == expected)
+        parallel_assert(world.size == 1 or not world.is_first or len(taken) < 40)
+
+
+@pytest.mark.parallel(3)
+def test_nodes_do_not_take_each_other_s_blocks() -> None:
+    node = MPI.COMM_WORLD.Split(MPI.COMM_WORLD.rank // 2, MPI.COMM_WORLD.rank)
+    with World(node=node) as world:
+        taken = list(Claims(world, 2).take())
+        mine = {rank for rank, _ in taken}
+        parallel_assert(mine <= ({0, 1} if world.rank < 2 else {2}))
+        parallel_assert(world.total(len(taken)) == 6)

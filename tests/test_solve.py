@@ -174,8 +174,10 @@ def test_an_error_in_a_thread_reaches_the_caller() -> None:
 
 def test_costs_and_penalties_grow_with_positives() -> None:
     n_positives = np.array([3, 0, 100, 3, 1])
-    costs = expected_costs(n_positives)
+    costs = expected_costs(n_positives, np.full(5, 0.1))
     assert costs[2] > costs[0] == costs[3] > costs[4] > costs[1] > 0
+    assert np.all(expected_costs(n_positives, np.array([0.1, 0.1, 0.1, 0.2, 0.1]))[3] < costs[3])
+    assert len(expected_costs(n_positives[:0], np.empty(0))) == 0
     assert label_penalties(np.array([0, 1, 4, 100]), 0.1, 0.5) == pytest.approx([0.1, 0.1, 0.2, 1.0])
 
 
