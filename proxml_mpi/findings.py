@@ -54,7 +54,7 @@ def _result(
         "k": list(evaluation.ks),
         "propensity_a": propensity.a,
         "propensity_b": propensity.b,
-        "ranking": "propensity" if settings.rerank_by_propensity else "plain",
+        "ranking": settings.ranking,
         "coverage_of": "labels in the test truth",
         **facts,
         "version": __version__,
@@ -68,7 +68,11 @@ def _result(
 def _print(result: dict[str, Any], ks: tuple[int, ...]) -> None:
     """Print the tables, and what one must know to read them."""
     left_out = "left out" if result["skip_unlabelled"] else "counted as zero"
-    order = "re-ordered by propensity" if result["ranking"] == "propensity" else "plain"
+    order = {
+        "plain": "PSP and PSnDCG on the plain ranking",
+        "propensity": "PSP and PSnDCG on the ranking re-ordered by propensity",
+        "score by propensity": "all metrics on lists scored by propensity",
+    }[result["ranking"]]
     print(metrics_table(result["metrics"], ks))
     print()
     if "intervals" in result:
@@ -78,7 +82,7 @@ def _print(result: dict[str, Any], ks: tuple[int, ...]) -> None:
     print(frequency_table(result["by_frequency"], ks[-1]))
     print(
         f"\n{result['n_instances']:,} instances, {result['n_unlabelled']:,} of them without labels ({left_out}); "
-        f"propensity A {result['propensity_a']:g} B {result['propensity_b']:g}, PSP and PSnDCG on the {order} ranking; "
+        f"propensity A {result['propensity_a']:g} B {result['propensity_b']:g}, {order}; "
         f"coverage of {result['coverage_of']}",
         flush=True,
     )

@@ -17,7 +17,14 @@ from proxml_mpi.ranks.threads import choose_threads
 from proxml_mpi.ranks.world import World
 from proxml_mpi.score.index import Index, build_index, score_top_k, stored_index
 from proxml_mpi.score.metrics import Evaluation, start_evaluation
-from proxml_mpi.score.propensity import PRESETS, Propensity, inverse_propensities, reorder_by_propensity
+from proxml_mpi.score.propensity import (
+    N_RESCORED,
+    PRESETS,
+    Propensity,
+    inverse_propensities,
+    reorder_by_propensity,
+    score_by_propensity,
+)
 from proxml_mpi.score.topk import TopK, merge_top_k
 from proxml_mpi.score.warm_up import compile_scoring
 from proxml_mpi.settings import PredictSettings
@@ -102,10 +109,13 @@ def _score(
     n_instances = (instances.n_instances if instances else None) or 0
     shape = PredictionShape(n_instances, header.n_labels, settings.top_k)
     progress = Progress("score", "instances", n_instances, speaks=world.is_first and n_instances > 0)
+    n_scored = max(settings.top_k, N_RESCORED) if settings.score_by_propensity else settings.top_k
     n_done = 0
     with _writing(settings, world, header, shape) as write:
         for piece in hand_round(world, instances.pieces if instances else None):
-            top = _merge_share(world, score_top_k(index, piece[:3], settings.top_k, n_threads))
+            top = _merge_share(world, score_top_k(index, piece[:3], n_scored, n_threads))
+            if settings.score_by_propensity:
+                top = score_by_propensity(top, evaluation.inverse_propensity, settings.top_k)
             n_rows = len(piece.indptr) - 1
             begin, end = share_of(n_rows, world.size, world.rank)
             reordered = None

@@ -191,6 +191,9 @@ class PredictSettings(LoggingSettings):
     propensity_a: float | None = option(None, "A of the propensity model", metavar="A")
     propensity_b: float | None = option(None, "B of the propensity model", metavar="B")
     rerank_by_propensity: bool = option(False, "compute propensity-scored metrics on the paper's re-ordered list")
+    score_by_propensity: bool = option(
+        False, "rank the best 20 labels anew by score and inverse propensity: rare ones rise, precision falls"
+    )
     skip_unlabelled: bool = option(False, "leave instances without true labels out of the metrics")
     bootstrap: int = option(0, "give 95 %% intervals of the metrics from so many bootstrap replicates", metavar="N")
     threads: int | None = option(None, "threads of each rank [its share of the cores]")
@@ -211,6 +214,8 @@ class PredictSettings(LoggingSettings):
             raise SettingsError("--propensity-a", self.propensity_a, "to be given together with --propensity-b")
         if self.propensity is not None and self.propensity_a is not None:
             raise SettingsError("--propensity", self.propensity, "either a preset or --propensity-a and --propensity-b")
+        if self.score_by_propensity and self.rerank_by_propensity:
+            raise SettingsError("--score-by-propensity", "", "not together with --rerank-by-propensity")
         if self.metrics is not None and self.metrics.suffix not in (".json", ".csv"):
             raise SettingsError("--metrics", str(self.metrics), "a name that ends in .json or .csv")
         if self.output is not None and self.output.suffix not in (".txt", ".npz", ".h5"):
@@ -220,6 +225,13 @@ class PredictSettings(LoggingSettings):
             for name, value in (("--output", self.output), ("--metrics", self.metrics)):
                 if value is not None:
                     raise SettingsError(name, str(value), "nothing: lines of standard input are answered one by one")
+
+    @property
+    def ranking(self) -> str:
+        """How the lists of the metrics are ordered."""
+        if self.score_by_propensity:
+            return "score by propensity"
+        return "propensity" if self.rerank_by_propensity else "plain"
 
     @property
     def is_written(self) -> bool:

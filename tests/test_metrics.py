@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from proxml_mpi.errors import SettingsError
 from proxml_mpi.score.metrics import FREQUENCY_BINS, start_evaluation
-from proxml_mpi.score.propensity import PRESETS, Propensity, inverse_propensities, reorder_by_propensity
+from proxml_mpi.score.propensity import (
+    PRESETS,
+    Propensity,
+    inverse_propensities,
+    reorder_by_propensity,
+    score_by_propensity,
+)
 from proxml_mpi.score.topk import TopK
 
 
@@ -249,6 +255,15 @@ def test_reordering_follows_the_rule(seed):
     for i in range(len(labels)):
         pairs = list(zip(found.labels[i], found.scores[i], strict=True))
         assert pairs == reorder_literally(labels[i], scores[i], inverse_propensity)
+
+
+def test_scores_times_propensity_rank_anew():
+    labels = np.array([[2, 0, 1, 3], [1, 0, -1, -1]], np.int32)
+    scores = np.array([[1, 0.5, -0.5, -2], [-1.5, -3, -np.inf, -np.inf]], np.float32)
+    found = score_by_propensity(TopK(labels, scores), np.array([1.0, 20, 1, 99]), 3)
+    # 4 x 1, 2.25 x 1, 0.25 x 20, nothing; and scores below -1 are all alike.
+    assert found.labels.tolist() == [[1, 2, 0], [1, 0, -1]]
+    assert found.scores.tolist() == [[5, 4, 2.25], [0, 0, -np.inf]]
 
 
 def test_reordering_changes_propensity_metrics_only():

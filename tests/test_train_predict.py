@@ -160,6 +160,31 @@ def test_csv_gets_one_more_row_each_run(model: Path, small_files: tuple[Path, Pa
     assert done.returncode == 2 and "has other columns" in done.stderr
 
 
+@pytest.mark.parametrize("ranks", [None, 2])
+def test_lists_scored_by_propensity(
+    ranks: int | None,
+    model: Path,
+    small: tuple[Dataset, Dataset],
+    small_files: tuple[Path, Path],
+    run: Run,
+    tmp_path: Path,
+) -> None:
+    metrics, plain, scored = tmp_path / "metrics.json", tmp_path / "plain.txt", tmp_path / "scored.txt"
+    command = ["proxml-predict", model, small_files[1]]
+    assert run([*command, "--top-k", "20", "--output", plain]).returncode == 0
+    command.append("--score-by-propensity")
+    done = run([*command, "--metrics", metrics, "--output", scored], ranks=ranks)
+    assert done.returncode == 0 and "all metrics on lists scored by propensity" in done.stdout, done.stderr
+    assert json.loads(metrics.read_text())["ranking"] == "score by propensity"
+    inverse = inverse_propensities(np.diff(small[0].positives.indptr), small[0].n_instances, PRESETS["other"])
+    for before, after in zip(predictions(plain), predictions(scored), strict=True):
+        expected = {label: max(0.0, 1 + score) ** 2 * inverse[label] for label, score in before}
+        assert [score for _, score in after] == pytest.approx(sorted(expected.values(), reverse=True)[:5], rel=1e-5, abs=1e-6)
+        assert all(score == pytest.approx(expected[label], rel=1e-5, abs=1e-6) for label, score in after)
+    refused = run([*command, "--rerank-by-propensity"])
+    assert refused.returncode == 2 and "not together with --rerank-by-propensity" in refused.stderr
+
+
 def test_bibtex_is_as_good_as_it_must_be(shared_data: Path, run: Run, tmp_path: Path) -> None:
     model, metrics = tmp_path / "bibtex.h5", tmp_path / "bibtex.json"
     command = ["proxml-train", shared_data / "bibtex" / "train.txt.xz", model, "--weighting", "tfidf", "--lambda", "1"]

@@ -1,4 +1,4 @@
-"""Propensities of labels (Jain, Prabhu, Varma 2016) and the re-ordering of top lists by them.
+"""Propensities of labels (Jain, Prabhu, Varma 2016), and the re-ordering and re-scoring of top lists by them.
 
     inverse propensity of label l = 1 + C (N_l + B)^(-A),    C = (ln N - 1) (B + 1)^A
 
@@ -27,6 +27,8 @@ class Propensity:
             if not 0 < value < inf:
                 raise SettingsError(option, value, "a number above 0")
 
+
+N_RESCORED = 20  # labels of an instance, at least, that compete for its list
 
 PRESETS = {
     "wikipedia": Propensity(0.5, 0.4),
@@ -59,3 +61,16 @@ def reorder_by_propensity(top: TopK, inverse_propensity: NDArray[np.float64]) ->
     key = np.where(top.scores > 0, -inverse_propensity[top.labels], inf)
     order = np.argsort(key, axis=1, kind="stable")
     return TopK(np.take_along_axis(top.labels, order, axis=1), np.take_along_axis(top.scores, order, axis=1))
+
+
+def score_by_propensity(top: TopK, inverse_propensity: NDArray[np.float64], k: int) -> TopK:
+    """Score lists anew by max(0, 1 + score)^2 x inverse propensity, and cut them to k: rare labels rise.
+
+    The squared hinge puts a negative at a score of -1 and lets the chance of a label grow about as that square. Labels
+    of equal new scores stay in order. top: ranked lists [n_instances, N_RESCORED or more].
+    """
+    found = top.labels >= 0
+    chance = np.square(np.maximum(1.0 + np.where(found, top.scores.astype(np.float64), -1.0), 0.0))
+    scores = np.where(found, chance * inverse_propensity[top.labels], -inf).astype(np.float32)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return TopK(np.take_along_axis(top.labels, order, axis=1), np.take_along_axis(scores, order, axis=1))
