@@ -31,7 +31,7 @@ def predict(settings: PredictSettings, world: World) -> None:
     """Predict and evaluate as the settings say. Collective: every rank calls this."""
     began = time.monotonic()
     stages = Stages()
-    propensity = _propensity(settings)
+    propensity = propensity_of(settings)
     with world.together():
         if settings.test == STANDARD_INPUT and world.size > 1:
             raise SettingsError("TEST", "-", "a file under mpirun: lines of standard input go to one process")
@@ -58,7 +58,7 @@ def predict(settings: PredictSettings, world: World) -> None:
         weights = inverse_propensities(header.n_positives, header.n_instances, propensity)
         evaluation = start_evaluation(settings.k, weights, header.n_positives, settings.bootstrap)
         _score(settings, world, header, index, instances, evaluation, n_threads)
-        _reduce(world, evaluation)
+        reduce_evaluation(world, evaluation)
         said.append(f"top {settings.top_k} of {evaluation.n_instances:,} instances")
 
     if world.is_first and settings.test != STANDARD_INPUT:
@@ -66,7 +66,8 @@ def predict(settings: PredictSettings, world: World) -> None:
         report(settings, header, evaluation, propensity, facts)
 
 
-def _propensity(settings: PredictSettings) -> Propensity:
+def propensity_of(settings: PredictSettings) -> Propensity:
+    """Return the propensity model that the settings ask for."""
     if settings.propensity_a is not None and settings.propensity_b is not None:
         return Propensity(settings.propensity_a, settings.propensity_b)
     return PRESETS[settings.propensity or "other"]
@@ -105,7 +106,7 @@ def _score(
     n_done = 0
     with _writing(settings, world, header, shape) as write:
         for piece in hand_round(world, instances.pieces if instances else None):
-            top = _merge_share(world, score_top_k(index, piece[:3], settings.top_k, n_threads))
+            top = merge_share(world, score_top_k(index, piece[:3], settings.top_k, n_threads))
             n_rows = len(piece.indptr) - 1
             begin, end = share_of(n_rows, world.size, world.rank)
             reordered = None
@@ -138,7 +139,7 @@ def _writing(settings: PredictSettings, world: World, header: ModelHeader, shape
             yield write
 
 
-def _reduce(world: World, evaluation: Evaluation) -> None:
+def reduce_evaluation(world: World, evaluation: Evaluation) -> None:
     """Give every rank the sums of all. Collective."""
     world.sum_up(evaluation.sums)
     world.take_smallest(evaluation.best_ranks)
@@ -146,7 +147,7 @@ def _reduce(world: World, evaluation: Evaluation) -> None:
         world.sum_up(evaluation.bootstrap.sums)
 
 
-def _merge_share(world: World, top: TopK) -> TopK:
+def merge_share(world: World, top: TopK) -> TopK:
     """Merge everybody's lists of this rank's share of the instances. Collective."""
     labels, scores = exchange_rows(world, top.labels), exchange_rows(world, top.scores)
     parts = [TopK(labels[rank], scores[rank]) for rank in range(world.size)]

@@ -1,0 +1,1 @@
+"""Frozen settings of proxml-analyze report."""
