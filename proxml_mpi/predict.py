@@ -17,7 +17,7 @@ from proxml_mpi.ranks.threads import choose_threads
 from proxml_mpi.ranks.world import World
 from proxml_mpi.score.index import Index, build_index, score_top_k, stored_index
 from proxml_mpi.score.metrics import Evaluation, start_evaluation
-from proxml_mpi.score.propensity import PRESETS, Propensity, inverse_propensities, reorder_by_propensity
+from proxml_mpi.score.propensity import choose_propensity, inverse_propensities, reorder_by_propensity
 from proxml_mpi.score.topk import TopK, merge_top_k
 from proxml_mpi.score.warm_up import compile_scoring
 from proxml_mpi.settings import PredictSettings
@@ -31,7 +31,7 @@ def predict(settings: PredictSettings, world: World) -> None:
     """Predict and evaluate as the settings say. Collective: every rank calls this."""
     began = time.monotonic()
     stages = Stages()
-    propensity = propensity_of(settings)
+    propensity = choose_propensity(settings.propensity, settings.propensity_a, settings.propensity_b)
     with world.together():
         if settings.test == STANDARD_INPUT and world.size > 1:
             raise SettingsError("TEST", "-", "a file under mpirun: lines of standard input go to one process")
@@ -64,13 +64,6 @@ def predict(settings: PredictSettings, world: World) -> None:
     if world.is_first and settings.test != STANDARD_INPUT:
         facts = {"seconds": time.monotonic() - began, "ranks": world.size, "threads": n_threads}
         report(settings, header, evaluation, propensity, facts)
-
-
-def propensity_of(settings: PredictSettings) -> Propensity:
-    """Return the propensity model that the settings ask for."""
-    if settings.propensity_a is not None and settings.propensity_b is not None:
-        return Propensity(settings.propensity_a, settings.propensity_b)
-    return PRESETS[settings.propensity or "other"]
 
 
 def _open(settings: PredictSettings, world: World) -> tuple[ModelHeader, Index]:

@@ -68,7 +68,8 @@ def follow_path(
     block = None
     for value in path:
         began = time.monotonic()
-        block = _solve(world, fold, solver, label_penalties(_counts(fold), value, exponent), block, n_threads, what)
+        penalties = label_penalties(_counts(fold), value, exponent)
+        block = _solve(world, fold, solver, penalties, block, n_threads, f"{what}, lambda {value:g}")
         evaluation = _score(world, fold, block, *scoring, n_threads)
         n_uncertified = np.count_nonzero(block.outcome == Outcome.iteration_limit)
         yield Scored(

@@ -17,11 +17,11 @@ from proxml_mpi.errors import DataError
 from proxml_mpi.files import check_target
 from proxml_mpi.instances import Piece
 from proxml_mpi.loading import check_fit, share_training, size_of_source
-from proxml_mpi.predict import propensity_of
 from proxml_mpi.progress import Stages
 from proxml_mpi.ranks.shared import share
 from proxml_mpi.ranks.threads import choose_threads
 from proxml_mpi.ranks.world import World
+from proxml_mpi.score.propensity import choose_propensity
 from proxml_mpi.score.warm_up import compile_scoring
 from proxml_mpi.settings import TrainSettings
 from proxml_mpi.settings_tune import TuneSettings
@@ -117,8 +117,8 @@ def _follow_fold(
     first = settings.training(settings.path[0], settings.exponents[0])
     shared = _share_fold(settings, world, dataset, number, n_threads)
     solver = shared_solver(first, world, shared.problem)
-    predicting = settings.scoring()
-    scoring = (predicting, propensity_of(predicting))
+    propensity = choose_propensity(settings.propensity, settings.propensity_a, settings.propensity_b)
+    scoring = (settings.scoring(), propensity)
     place = f"fold {number + 1} of {settings.folds}, " if settings.folds else ""
     rows = []
     for exponent in settings.exponents:
