@@ -41,6 +41,7 @@ td.text { white-space: normal; overflow-wrap: break-word; }
 .row .scroll { margin: 0; }
 figure { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: 6px; padding: .6rem .7rem;
   flex: 1 1 20rem; max-width: 26rem; min-width: 0; }
+@media (min-width: 66rem) { figure { flex: 0 0 calc((100% - 1.6rem) / 3); } }
 figcaption { font-weight: 600; font-size: .9rem; }
 .keys { color: var(--muted); font-size: .8rem; }
 .key { display: inline-block; width: .7rem; height: .7rem; border-radius: 2px; margin: 0 .3rem 0 .1rem; }

@@ -34,11 +34,13 @@ def run_section(subject: Subject) -> str:
     facts, run = subject.header.attributes, subject.run
     command = facts.get("command_line", "")
     rows = [(name.replace("_", " "), escape(_plain(facts[name]))) for name in SETTINGS if name in facts]
-    rows.append(("data digest", f"<code>{escape(facts['data_digest'])}</code>"))
-    content, settings = code_box(escape(command)), table(("setting", "value"), rows, (0, 1))
+    half = (len(rows) + 1) // 2
+    settings = [table(("setting", "value"), part, (0, 1)) for part in (rows[:half], rows[half:]) if part]
+    digest = f"<p>digest of the training data <code>{escape(facts['data_digest'])}</code></p>\n"
+    content = code_box(escape(command))
     if run is None:
         remark = "Ranks, stages and memory are known when --run names what proxml-train --report wrote."
-        return content + row(settings) + muted(remark)
+        return content + row(*settings) + digest + muted(remark)
     stages = {escape(name): float(value) for name, value in run["seconds"].items()}
     rows = [
         ("ranks", f"{run['ranks']:,}"),
@@ -47,7 +49,8 @@ def run_section(subject: Subject) -> str:
         ("largest memory of a rank", size(run["peak_memory_bytes"])),
         ("seconds of all stages", f"{sum(stages.values()):,.1f}"),
     ]
-    return content + row(settings, table(("", ""), rows), svg.bars("Seconds of every stage", {"": stages}, " s"))
+    drawn = svg.bars("Seconds of every stage", {"": stages}, " s")
+    return content + row(*settings, table(("", ""), rows)) + row(drawn) + digest
 
 
 def data_section(subject: Subject) -> str:
@@ -86,7 +89,7 @@ def data_section(subject: Subject) -> str:
         power_law = {"training": points}
         drawn.append(svg.curves("Power law of the features", "rank of the feature", "instances", power_law))
     note = "" if train is not None else muted("Statistics of the features are known when --train names the data.")
-    return row(table(("", *columns), rows), *drawn) + note
+    return table(("", *columns), rows) + row(*drawn) + note
 
 
 def certificates_section(subject: Subject) -> str:
@@ -118,9 +121,9 @@ def certificates_section(subject: Subject) -> str:
         drawn.append(svg.histogram("Labels by gap", "duality gap / positives", shown, limit))
     n_zero = int(np.count_nonzero(~is_above))
     iterations = histogram(block.iterations[solved].astype(np.int64))
-    drawn.append(svg.bars("Labels by iterations", {"": {name: float(n) for name, n in iterations.items()}}))
+    drawn.append(svg.bars("Labels by iterations", {"": {name: float(n) for name, n in iterations.items() if n}}))
     note = muted(f"Labels with a gap of 0, which are not in the histogram: {n_zero:,}.") if n_zero else ""
-    return content + row(table(("", "median", "90 %", "largest"), rows), *drawn) + note
+    return content + table(("", "median", "90 %", "largest"), rows) + row(*drawn) + note
 
 
 def sparsity_section(subject: Subject) -> str:
@@ -148,7 +151,7 @@ def sparsity_section(subject: Subject) -> str:
             values = [f"{value:,.0f}" for value in spread(n_weights[mine])]
             found.append((escape(name), f"{int(mine.sum()):,}", *values, f"{empty:.1f}"))
     head = ("positives", "labels", "weights, median", "90 %", "largest", "% without any")
-    return row(table(("", ""), rows), table(head, found), *drawn)
+    return row(table(("", ""), rows), *drawn) + table(head, found)
 
 
 def time_section(subject: Subject) -> str:
@@ -176,7 +179,7 @@ def time_section(subject: Subject) -> str:
     if 1 < len(by_rank) <= 64:
         loads = {f"rank {rank}": seconds for rank, seconds in enumerate(by_rank)}
         drawn.append(svg.bars("Seconds of every rank of the run", {"": loads}, " s"))
-    content = f"<p>{total:,.1f} s of processor time for all labels.</p>\n" + row(table(head, rows), *drawn)
+    content = f"<p>{total:,.1f} s of processor time for all labels.</p>\n" + table(head, rows) + row(*drawn)
     if len(by_rank) > 1 and max(by_rank) > 0:
         share = sum(by_rank) / len(by_rank) / max(by_rank)
         content += (
