@@ -39,6 +39,8 @@ class ReportSettings:
         for name in ("labels", "instances", "top", "threads"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"--{name}", getattr(self, name), "a whole number, at least 1")
+        if str(self.test) == "-":
+            raise SettingsError("TEST", "-", "a file")
         if self.seed < 0:
             raise SettingsError("--seed", self.seed, "a whole number, at least 0")
         if self.output is not None and self.output.suffix not in (".html", ".htm"):

@@ -181,7 +181,7 @@ def test_mistakes(trained: tuple[Path, Path], small_files: tuple[Path, Path], tm
         bad.write_text(json.dumps(json.loads(facts.read_text()) | change))
         assert "bad.json" in message("--run", bad)
     assert "no such file" in message(tmp_path / "no.txt") and "no such file" in message("--run", tmp_path / "no.json")
-    for options in (["--output", "page.pdf"], ["--labels", "0"], ["--k", "0"], ["--propensity-a", "1"]):
+    for options in (["--output", "page.pdf"], ["--labels", "0"], ["--k", "0"], ["--propensity-a", "1"], ["-"]):
         with pytest.raises(SystemExit, match="2"):
             analyze.main(["report", str(model), *options])
 

@@ -180,6 +180,19 @@ def test_l2_and_dataset_files(small_files: tuple[Path, Path], tmp_path: Path, ca
     assert text["points"][0]["metrics"] == tuned(capfd, path, *options)["points"][0]["metrics"]
 
 
+def test_a_stop_says_how_to_go_on(
+    small_files: tuple[Path, Path], tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tmp_path / "model.h5"
+    with monkeypatch.context() as patch:
+        patch.setattr("proxml_mpi.stopping.StopSignals.wanted", lambda self: True)
+        options = ["--lambda", "1", "--model", str(model), "--overwrite", *TFIDF, *QUIET]
+        assert tune.main([str(small_files[0]), *options]) == 75
+    command = capfd.readouterr().err.partition("which is now: proxml-train ")[2].split()
+    assert "--resume" in command and "--overwrite" not in command and not model.exists()
+    assert train.main(command) == 0 and model.exists()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -113,13 +113,13 @@ def certificates_section(subject: Subject) -> str:
         ("gap / objective", *(f"{value:.1e}" for value in relative)),
         ("iterations", *(f"{value:,.0f}" for value in spread(block.iterations[solved]))),
     ]
-    is_above = gaps > 0
+    is_above = (gaps > 0) & np.isfinite(gaps)
     if is_above.any():
         tolerance = float(np.asarray(facts.get("tolerance", 0.0)))
         limit = (tolerance, "tolerance") if tolerance > 0 else None
         shown = np.maximum(gaps[is_above], 1e-12)
         drawn.append(svg.histogram("Labels by gap", "duality gap / positives", shown, limit))
-    n_zero = int(np.count_nonzero(~is_above))
+    n_zero = int(np.count_nonzero(gaps <= 0))
     iterations = histogram(block.iterations[solved].astype(np.int64))
     drawn.append(svg.bars("Labels by iterations", {"": {name: float(n) for name, n in iterations.items() if n}}))
     note = muted(f"Labels with a gap of 0, which are not in the histogram: {n_zero:,}.") if n_zero else ""

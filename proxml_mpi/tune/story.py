@@ -13,7 +13,7 @@ from proxml_mpi.data.formats import find_source
 from proxml_mpi.data.sizes import Size
 from proxml_mpi.data.split import fold, split
 from proxml_mpi.data.weighting import Weighting
-from proxml_mpi.errors import DataError
+from proxml_mpi.errors import DataError, StoppedError
 from proxml_mpi.files import check_target
 from proxml_mpi.instances import Piece
 from proxml_mpi.loading import check_fit, share_training, size_of_source
@@ -80,7 +80,11 @@ def tune(settings: TuneSettings, world: World) -> None:
         if world.is_first:
             report(settings, facts)
     if settings.model is not None:
-        train(chosen, world, command_line)
+        try:
+            train(chosen, world, command_line)
+        except StoppedError as error:
+            resumed = training_command(dataclasses.replace(chosen, overwrite=False, resume=True))
+            raise StoppedError(f"{error}, which is now: {resumed}") from None
 
 
 def _refuse_early(settings: TuneSettings, world: World) -> None:
@@ -182,7 +186,8 @@ def training_command(chosen: TrainSettings) -> str:
     words = ["proxml-train", str(chosen.train), str(chosen.model)]
     for field in dataclasses.fields(chosen):
         value = getattr(chosen, field.name)
-        if field.default is dataclasses.MISSING or value == field.default or field.name.startswith("log_"):
+        is_of_this_run = field.name.startswith("log_") or field.name == "overwrite"
+        if field.default is dataclasses.MISSING or value == field.default or is_of_this_run:
             continue
         flag = "--" + field.name.rstrip("_").replace("_", "-")
         if isinstance(value, bool):
