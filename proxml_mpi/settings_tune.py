@@ -7,19 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from proxml_mpi.errors import SettingsError
+from proxml_mpi.score.table import ROWS
 from proxml_mpi.settings import LoggingSettings, PredictSettings, TrainSettings, argument, option
 
-METRICS = (
-    "P",
-    "nDCG",
-    "PSP",
-    "PSnDCG",
-    "recall",
-    "PSR",
-    "coverage",
-    "coverage_of_best",
-    "coverage_of_all",
-)
+METRICS = (*ROWS, "coverage_of_best", "coverage_of_all")
 NO_MODEL = Path("model.h5")  # stands in where none is written
 
 
@@ -99,6 +90,8 @@ class TuneSettings(LoggingSettings):
                 raise SettingsError(flag, str(value), "to be given with --model")
         if self.overwrite and self.model is None:
             raise SettingsError("--overwrite", "no --model", "to be given with --model")
+        if self.plot is not None and self.plot.suffix not in (".png", ".svg", ".pdf"):
+            raise SettingsError("--plot", str(self.plot), "a name that ends in .png, .svg or .pdf")
         for exponent in self.lambda_exponent:
             for lambda_ in self.lambda_:
                 self.training(lambda_, exponent)

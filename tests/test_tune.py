@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -17,6 +18,7 @@ from proxml_mpi.data.dataset import Dataset
 from proxml_mpi.data.split import fold
 from proxml_mpi.data.text_writer import write_text
 from proxml_mpi.errors import SettingsError
+from proxml_mpi.settings_tune import METRICS
 from proxml_mpi.store.model_reader import read_header, read_labels
 
 Run = Callable[..., CompletedProcess[str]]
@@ -67,6 +69,7 @@ def test_one_lambda_is_training_and_prediction(
     facts = tuned(capfd, small_files[0], *options, *TFIDF, "--fraction", 0.25, "--seed", 4, "--metric", "PSP@3")
     expected, model = separately(tmp_path, parts, *options)
     point = facts["points"][0]
+    assert all(f"{name}@1" in point["metrics"] for name in METRICS)
     assert point["metrics"] == expected["metrics"] and point["by_frequency"] == expected["by_frequency"]
     assert point["target"] == expected["metrics"]["PSP@3"] and point["n_weights"] == read_header(model).indptr[-1]
 
@@ -206,6 +209,7 @@ def test_a_stop_says_how_to_go_on(
         (["--prune", "0.1"], "--prune: found 0.1, expected to be given with --penalty l2"),
         (["--propensity-a", "1"], "--propensity-a: found 1.0, expected to be given together with --propensity-b"),
         (["--k", "0"], "--k: found 0, expected a whole number, at least 1"),
+        (["--plot", "tune.txt"], "--plot: found 'tune.txt', expected a name that ends in .png, .svg or .pdf"),
         (["--overwrite"], "expected to be given with --model"),
     ],
 )
@@ -213,6 +217,14 @@ def test_wrong_options(options: Sequence[str], message: str, capfd: Capture) -> 
     with pytest.raises(SystemExit, match="2"):
         tune.main(["train.txt", *options])
     assert message in capfd.readouterr().err
+
+
+def test_without_matplotlib_nothing_begins(
+    small_files: tuple[Path, Path], capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert tune.main([str(small_files[0]), "--plot", "tune.png", *QUIET]) == 2
+    assert "--plot needs the Python package matplotlib: pip install 'proxml-mpi[plots]'" in capfd.readouterr().err
 
 
 def test_wrong_data(run: Run, tmp_path: Path, small_files: tuple[Path, Path], capfd: Capture) -> None:

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from proxml_mpi.analysis.words import jsonable
 from proxml_mpi.data.figure import drawing
 from proxml_mpi.files import replace_text
 from proxml_mpi.settings_tune import TuneSettings
@@ -17,7 +18,7 @@ BESIDE = ("P@1", "P@5", "PSP@1", "PSP@5")  # shown beside the target where they 
 
 def report(settings: TuneSettings, facts: dict[str, Any]) -> None:
     """Print what was found and write it where the settings say."""
-    print(json.dumps(_jsonable(facts), indent=2) if settings.json else page(settings, facts), flush=True)
+    print(json.dumps(jsonable(facts), indent=2) if settings.json else page(settings, facts), flush=True)
     if settings.csv is not None:
         replace_text(settings.csv, table(settings, facts))
     if settings.plot is not None:
@@ -121,12 +122,3 @@ def draw(path: Path, settings: TuneSettings, facts: dict[str, Any]) -> None:
             axes.set_ylabel(f"{metric} in %")
             axes.grid(visible=True, alpha=0.3)
             axes.legend(fontsize="small")
-
-
-def _jsonable(value: Any) -> Any:
-    """JSON has no nan: a metric without anything to divide by is null."""
-    if isinstance(value, dict):
-        return {name: _jsonable(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_jsonable(part) for part in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
