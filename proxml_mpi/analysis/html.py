@@ -37,6 +37,7 @@ tr + tr > * { border-top: 1px solid var(--rule); }
 td.text { white-space: normal; overflow-wrap: break-word; }
 .text { text-align: left; }
 .wide { min-width: 16rem; }
+@media (max-width: 30rem) { .wide { min-width: 12.5rem; } }
 .row { display: flex; flex-wrap: wrap; align-items: flex-start; gap: .8rem; margin: .75rem 0; }
 .row .scroll { margin: 0; }
 figure { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: 6px; padding: .6rem .7rem;

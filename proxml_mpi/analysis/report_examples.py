@@ -66,24 +66,24 @@ def labels_section(subject: Subject) -> str:
             features, weights = block.indices[entries], block.data[entries]
             order = np.argsort(-np.abs(weights), kind="stable")[:top]
             words = "".join(
-                chip(_name(names.features, features[at]), f"{weights[at]:.2f}", is_minus=bool(weights[at] < 0))
+                chip(_name(names.features, features[at]), f"{weights[at]:.3g}", is_minus=bool(weights[at] < 0))
                 for at in order
             )
             rows.append(
                 (
                     f"<bdi>{_name(names.labels, label)}</bdi>",
+                    f'<div class="wide">{words or "none"}</div>',
                     f"{block.n_positives[label]:,}",
                     f"{block.lambda_[label]:.3g}",
                     f"{block.duality_gap[label] / max(int(block.n_positives[label]), 1):.0e}",
                     f"{len(features):,}",
                     f"{block.bias[label]:.2f}",
-                    f'<div class="wide">{words or "none"}</div>',
                 )
             )
     if not rows:
         return muted("No label was solved.")
-    head = ("label", "positives", "lambda", "gap / positives", "weights", "bias", "largest weights")
-    return muted("Drawn at random from every frequency bin.") + table(head, rows, (0, 6))
+    head = ("label", "largest weights", "positives", "lambda", "gap / positives", "weights", "bias")
+    return muted("Drawn at random from every frequency bin.") + table(head, rows, (0, 1))
 
 
 def instances_section(subject: Subject) -> str:
@@ -101,9 +101,9 @@ def instances_section(subject: Subject) -> str:
         hits = true & set(example.predicted.tolist())
         truth = "".join(chip(_name(names.labels, label), "", is_hit=label in hits) for label in example.true.tolist())
         words = "".join(chip(_name(names.features, feature), "") for feature in example.features)
-        wide = (f'<div class="wide">{content or "none"}</div>' for content in (words, predicted, truth))
+        wide = (f'<div class="wide">{content or "none"}</div>' for content in (predicted, truth, words))
         rows.append((f"{example.number:,}", *wide))
-    head = ("instance", "largest features", "predicted, best first, with scores", "true labels")
+    head = ("instance", "predicted, best first, with scores", "true labels", "largest features")
     return muted("Drawn at random from the test data; ✓ predicted and true.") + table(head, rows, (1, 2, 3))
 
 

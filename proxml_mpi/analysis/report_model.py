@@ -182,9 +182,8 @@ def time_section(subject: Subject) -> str:
     content = f"<p>{total:,.1f} s of processor time for all labels.</p>\n" + table(head, rows) + row(*drawn)
     if len(by_rank) > 1 and max(by_rank) > 0:
         share = sum(by_rank) / len(by_rank) / max(by_rank)
-        content += (
-            f"<p>In this run {len(by_rank):,} ranks worked {share:.1%} of the time that the busiest one did.</p>\n"
-        )
+        worked = f"{100 * share:.1f} % of the time that the busiest one did"
+        content += f"<p>In this run {len(by_rank):,} ranks worked {worked}, on average.</p>\n"
     return content + muted(
         "Balance: labels dealt out to so many ranks as training does it, by their expected costs, each taking the time "
         "that it took here; the mean load of a rank over the largest."
