@@ -33,6 +33,7 @@ class TuneSettings(LoggingSettings):
     lambda_exponent: tuple[float, ...] = option(
         (0.0,), "the exponents to try: lambda of a label = lambda x positives^EXPONENT", metavar="X,X,..."
     )
+    cold: bool = option(False, "start every lambda from nothing, as proxml-train does, to the same bits")
     metric: str = option("P@1", f"what to choose the best by: NAME@K, NAME one of {', '.join(METRICS)}", metavar="NAME")
     fraction: float = option(0.2, "share of the instances to validate on, as 'proxml-data split' draws them")
     folds: int | None = option(

@@ -85,6 +85,8 @@ def test_a_path_ends_where_its_last_lambda_is(
     # Optima from other starts differ by their gaps, which may swap labels of almost equal score.
     for name, value in expected["metrics"].items():
         assert facts["points"][-1]["metrics"][name] == pytest.approx(value, abs=0.5), name
+    cold = tuned(capfd, small_files[0], "--lambda", "0.2,1", *options, *split, *TFIDF, "--cold")
+    assert cold["points"][-1]["metrics"] == expected["metrics"]
 
 
 def test_ranks_and_threads_change_nothing(small_files: tuple[Path, Path], run: Run, tmp_path: Path) -> None:

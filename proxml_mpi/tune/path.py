@@ -63,13 +63,18 @@ def follow_path(
     scoring: tuple[PredictSettings, Propensity],
     n_threads: int,
     what: str,
+    is_cold: bool = False,
 ) -> Iterator[Scored]:
-    """Yield what every lambda of the path gives, in turn. Collective: every rank goes through all of them."""
+    """Yield what every lambda of the path gives, in turn. Collective: every rank goes through all of them.
+
+    what: stands before the progress; is_cold: every lambda starts from nothing.
+    """
     block = None
     for value in path:
         began = time.monotonic()
         penalties = label_penalties(_counts(fold), value, exponent)
-        block = _solve(world, fold, solver, penalties, block, n_threads, f"{what}, lambda {value:g}")
+        before = None if is_cold else block
+        block = _solve(world, fold, solver, penalties, before, n_threads, f"{what}, lambda {value:g}")
         evaluation = _score(world, fold, block, *scoring, n_threads)
         n_uncertified = np.count_nonzero(block.outcome == Outcome.iteration_limit)
         yield Scored(

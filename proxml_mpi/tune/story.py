@@ -130,7 +130,8 @@ def _follow_fold(
     rows = []
     for exponent in settings.exponents:
         what = f"{place}exponent {exponent:g}"
-        for scored in follow_path(world, shared, solver, settings.path, exponent, scoring, n_threads, what):
+        path = (settings.path, exponent, scoring, n_threads, what, settings.cold)
+        for scored in follow_path(world, shared, solver, *path):
             row = _row(settings, number, exponent, scored)
             rows.append(row)
             log.info(
