@@ -101,7 +101,7 @@ def table(settings: TuneSettings, facts: dict[str, Any]) -> str:
 def draw(path: Path, settings: TuneSettings, facts: dict[str, Any]) -> None:
     """Draw the target over lambda: a line an exponent, and a line a frequency bin at the best exponent."""
     points, best, metric = facts["points"], facts["best"], settings.metric
-    with drawing(path, 10, 4) as figure:
+    with drawing(path, 11, 4) as figure:
         left, right = figure.subplots(1, 2)
         for exponent in settings.exponents:
             mine = [point for point in points if point["lambda_exponent"] == exponent]
@@ -118,7 +118,9 @@ def draw(path: Path, settings: TuneSettings, facts: dict[str, Any]) -> None:
         right.set_title(f"by frequency, exponent {best['lambda_exponent']:g}")
         for axes in (left, right):
             axes.set_xscale("log")
+            axes.set_xticks(settings.path, [f"{value:g}" for value in settings.path])
+            axes.set_xticks([], minor=True)
             axes.set_xlabel("lambda")
             axes.set_ylabel(f"{metric} in %")
             axes.grid(visible=True, alpha=0.3)
-            axes.legend(fontsize="small")
+            axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
