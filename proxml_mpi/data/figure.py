@@ -37,8 +37,8 @@ def drawing(path: Path, width: float, height: float, option: str = "--plot") -> 
         raise FileError(path, f"cannot be drawn: {error}") from None
 
 
-def require_drawing(option: str = "--plot") -> None:
-    """Refuse at once what could not be drawn in the end."""
+def check_drawing(option: str = "--plot") -> None:
+    """Refuse, before any work is done for a picture, when there is nothing to draw it with."""
     _matplotlib(option)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from proxml_mpi import __version__
 from proxml_mpi.compiling import Kernels
 from proxml_mpi.data.dataset import Dataset
-from proxml_mpi.data.figure import require_drawing
+from proxml_mpi.data.figure import check_drawing
 from proxml_mpi.data.formats import find_source
 from proxml_mpi.data.sizes import Size
 from proxml_mpi.data.split import fold, split
@@ -98,7 +98,7 @@ def _refuse_early(settings: TuneSettings, world: World) -> None:
                 if path is not None:
                     check_target(path, overwrite=True)
             if settings.plot is not None:
-                require_drawing()
+                check_drawing()
 
 
 def _read(settings: TrainSettings, world: World, n_threads: int) -> Dataset | None:
