@@ -111,6 +111,13 @@ def _load_on_first(
     size, facts = world.from_first((size, facts))
     estimated = max(estimated, check_fit(settings, world, size, n_threads, is_exact=True))
 
+    problem, positives = share_training(world, size, dataset, features)
+    return Loaded(problem, positives, facts, names, estimated)
+
+
+def share_training(world: World, size: Size, dataset: Dataset | None, features: Matrix | None) -> tuple[Problem, Lists]:
+    """Put rank 0's weighted features, both ways, and its labels into the memory of every node. Collective."""
+
     def fill_problem(problem: Problem) -> None:
         _fill_problem(problem, features)
 
@@ -120,7 +127,7 @@ def _load_on_first(
     layout = problem_layout(size.n_instances, size.n_features, size.n_entries)
     problem = share_filled(world, Problem, layout, fill_problem)
     positives = share_filled(world, Lists, lists_layout(size.n_labels, size.n_pairs), fill_positives)
-    return Loaded(problem, positives, facts, names, estimated)
+    return problem, positives
 
 
 def _fill_problem(problem: Problem, features: Matrix | None) -> None:

@@ -19,8 +19,7 @@ from proxml_mpi.score.index import Index, build_index, score_top_k, stored_index
 from proxml_mpi.score.metrics import Evaluation, start_evaluation
 from proxml_mpi.score.propensity import (
     N_RESCORED,
-    PRESETS,
-    Propensity,
+    choose_propensity,
     inverse_propensities,
     reorder_by_propensity,
     score_by_propensity,
@@ -38,7 +37,7 @@ def predict(settings: PredictSettings, world: World) -> None:
     """Predict and evaluate as the settings say. Collective: every rank calls this."""
     began = time.monotonic()
     stages = Stages()
-    propensity = _propensity(settings)
+    propensity = choose_propensity(settings.propensity, settings.propensity_a, settings.propensity_b)
     with world.together():
         if settings.test == STANDARD_INPUT and world.size > 1:
             raise SettingsError("TEST", "-", "a file under mpirun: lines of standard input go to one process")
@@ -65,18 +64,12 @@ def predict(settings: PredictSettings, world: World) -> None:
         weights = inverse_propensities(header.n_positives, header.n_instances, propensity)
         evaluation = start_evaluation(settings.k, weights, header.n_positives, settings.bootstrap)
         _score(settings, world, header, index, instances, evaluation, n_threads)
-        _reduce(world, evaluation)
+        reduce_evaluation(world, evaluation)
         said.append(f"top {settings.top_k} of {evaluation.n_instances:,} instances")
 
     if world.is_first and settings.test != STANDARD_INPUT:
         facts = {"seconds": time.monotonic() - began, "ranks": world.size, "threads": n_threads}
         report(settings, header, evaluation, propensity, facts)
-
-
-def _propensity(settings: PredictSettings) -> Propensity:
-    if settings.propensity_a is not None and settings.propensity_b is not None:
-        return Propensity(settings.propensity_a, settings.propensity_b)
-    return PRESETS[settings.propensity or "other"]
 
 
 def _open(settings: PredictSettings, world: World) -> tuple[ModelHeader, Index]:
@@ -113,7 +106,7 @@ def _score(
     n_done = 0
     with _writing(settings, world, header, shape) as write:
         for piece in hand_round(world, instances.pieces if instances else None):
-            top = _merge_share(world, score_top_k(index, piece[:3], n_scored, n_threads))
+            top = merge_share(world, score_top_k(index, piece[:3], n_scored, n_threads))
             if settings.score_by_propensity:
                 top = score_by_propensity(top, evaluation.inverse_propensity, settings.top_k)
             n_rows = len(piece.indptr) - 1
@@ -148,7 +141,7 @@ def _writing(settings: PredictSettings, world: World, header: ModelHeader, shape
             yield write
 
 
-def _reduce(world: World, evaluation: Evaluation) -> None:
+def reduce_evaluation(world: World, evaluation: Evaluation) -> None:
     """Give every rank the sums of all. Collective."""
     world.sum_up(evaluation.sums)
     world.take_smallest(evaluation.best_ranks)
@@ -156,7 +149,7 @@ def _reduce(world: World, evaluation: Evaluation) -> None:
         world.sum_up(evaluation.bootstrap.sums)
 
 
-def _merge_share(world: World, top: TopK) -> TopK:
+def merge_share(world: World, top: TopK) -> TopK:
     """Merge everybody's lists of this rank's share of the instances. Collective."""
     labels, scores = exchange_rows(world, top.labels), exchange_rows(world, top.scores)
     parts = [TopK(labels[rank], scores[rank]) for rank in range(world.size)]

@@ -31,6 +31,11 @@ def argument(help: str) -> Any:
     return dataclasses.field(metadata={"help": help})
 
 
+def optional_argument(help: str) -> Any:
+    """Describe a settings field that is a positional argument, or None."""
+    return dataclasses.field(default=None, metadata={"help": help, "is_argument": True})
+
+
 def public_name(field: "dataclasses.Field[Any]") -> str:
     """Return the name of a field as users see it."""
     return field.name.rstrip("_")

@@ -65,7 +65,7 @@ def _train(settings: TrainSettings, world: World, command_line: str, signals: St
         blocks = read_finished(world, journal)
         left = labels_left(world, work, blocks)
         said.append(f"{work.end_label - work.first_label - len(left):,} labels found in the journal")
-        solver = _solver(settings, world, problem)
+        solver = shared_solver(settings, world, problem)
         blocks += solve_blocks(world, work, solver, starts, left, journal, signals, n_threads)
         n_left = len(labels_left(world, work, blocks))
         said.append(f"{len(left) - n_left:,} solved")
@@ -111,7 +111,7 @@ def _starts(settings: TrainSettings, world: World, n_features: int) -> tuple[Cal
     return share(world, starts).of, world.from_first(digest)
 
 
-def _solver(settings: TrainSettings, world: World, problem: Problem) -> Solver:
+def shared_solver(settings: TrainSettings, world: World, problem: Problem) -> Solver:
     """Make the solver; what it derives from the data is there once a node. Collective."""
     limits = (settings.tolerance, settings.iteration_limit, settings.bias)
     plan = Plan(settings.method, *limits, settings.smallest_weight)
@@ -193,6 +193,7 @@ def _report(
     outcome = np.concatenate([np.empty(0, np.uint8), *(block.outcome for block in blocks)])
     counts = np.array(world.comm.allgather(np.bincount(outcome, minlength=len(Outcome)))).sum(axis=0)
     outcomes = {kind.name: int(counts[kind]) for kind in Outcome}
+    seconds = world.comm.allgather(sum(float(block.seconds.sum()) for block in blocks))
     uncertified = outcomes[Outcome.iteration_limit.name]
     if uncertified and world.is_first:
         log.warning(
@@ -213,7 +214,8 @@ def _report(
         "data_digest": facts.data_digest,
         "settings": dict(facts.settings),
         "outcomes": outcomes,
-        "solver_seconds": world.total(sum(float(block.seconds.sum()) for block in blocks)),
+        "solver_seconds": sum(seconds),
+        "solver_seconds_by_rank": seconds,
         "seconds": stages.seconds,
         "ranks": world.size,
         "nodes": world.n_nodes,

@@ -216,7 +216,16 @@ def test_silent_singletons_are_refused(run: Run, tiny: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "command", ["proxml-train", "proxml-predict", "proxml-inspect", "proxml-data", "proxml-doctor", "proxml-analyze"]
+    "command",
+    [
+        "proxml-train",
+        "proxml-predict",
+        "proxml-inspect",
+        "proxml-data",
+        "proxml-doctor",
+        "proxml-analyze",
+        "proxml-tune",
+    ],
 )
 def test_help_starts_neither_mpi_nor_numba(command: str, run: Run) -> None:
     done = run([command, "--help"], PYTHONPROFILEIMPORTTIME="1")

@@ -179,7 +179,8 @@ def test_lists_scored_by_propensity(
     inverse = inverse_propensities(np.diff(small[0].positives.indptr), small[0].n_instances, PRESETS["other"])
     for before, after in zip(predictions(plain), predictions(scored), strict=True):
         expected = {label: max(0.0, 1 + score) ** 2 * inverse[label] for label, score in before}
-        assert [score for _, score in after] == pytest.approx(sorted(expected.values(), reverse=True)[:5], rel=1e-5, abs=1e-6)
+        best = sorted(expected.values(), reverse=True)[:5]
+        assert [score for _, score in after] == pytest.approx(best, rel=1e-5, abs=1e-6)
         assert all(score == pytest.approx(expected[label], rel=1e-5, abs=1e-6) for label, score in after)
     refused = run([*command, "--rerank-by-propensity"])
     assert refused.returncode == 2 and "not together with --rerank-by-propensity" in refused.stderr

@@ -83,13 +83,16 @@ def _add(parser: argparse.ArgumentParser, field: "dataclasses.Field[Any]", hint:
     if field.default is dataclasses.MISSING:
         parser.add_argument(field.name, metavar=name.upper(), type=Path, help=field.metadata["help"])
         return
+    if field.metadata.get("is_argument"):
+        parser.add_argument(field.name, metavar=name.upper(), type=Path, nargs="?", help=field.metadata["help"])
+        return
     flag, help_text = "--" + name.replace("_", "-"), field.metadata["help"]
     if hint is bool:
         action = argparse.BooleanOptionalAction if field.default else "store_true"
         parser.add_argument(flag, dest=field.name, action=action, default=field.default, help=help_text)
         return
     if field.default not in (None, ()):
-        shown = ",".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
+        shown = ",".join(f"{value:g}" for value in field.default) if isinstance(field.default, tuple) else field.default
         help_text += f" [{shown}]"
     if hint == tuple[Path, ...]:
         metavar = field.metadata["metavar"]
@@ -142,5 +145,6 @@ def read_duration(text: str) -> float:
 _EXPECTED = {
     int: _expecting(int, "a whole number"),
     float: _expecting(float, "a number"),
+    tuple[float, ...]: _expecting(lambda text: tuple(float(part) for part in text.split(",")), "numbers, as 1,0.3,0.1"),
     tuple: _expecting(lambda text: tuple(int(part) for part in text.split(",")), "whole numbers, as 1,3,5"),
 }

@@ -33,6 +33,15 @@ def split(dataset: Dataset, test_fraction: float, seed: int) -> tuple[Dataset, D
     return select(dataset, np.flatnonzero(~is_test)), select(dataset, np.flatnonzero(is_test))
 
 
+def fold(dataset: Dataset, n_folds: int, number: int, seed: int) -> tuple[Dataset, Dataset]:
+    """Deal the instances out to folds by seed; return all others and those of fold `number`, in their order."""
+    if not 2 <= n_folds <= dataset.n_instances:
+        raise SettingsError("--folds", n_folds, f"2 to {dataset.n_instances}, the number of instances")
+    fold_of = np.empty(dataset.n_instances, np.int64)
+    fold_of[np.random.default_rng(seed).permutation(dataset.n_instances)] = np.arange(dataset.n_instances) % n_folds
+    return select(dataset, np.flatnonzero(fold_of != number)), select(dataset, np.flatnonzero(fold_of == number))
+
+
 def _gather(indptr: Int64, rows: Int64) -> tuple[Int64, Int64]:
     """The row pointer of chosen rows, and the entries that they consist of."""
     lengths = (indptr[1:] - indptr[:-1])[rows]

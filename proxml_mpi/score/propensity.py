@@ -37,6 +37,11 @@ PRESETS = {
 }
 
 
+def choose_propensity(preset: str | None, a: float | None, b: float | None) -> Propensity:
+    """Return the propensity model of a and b when both are given, else the preset [other]."""
+    return PRESETS[preset or "other"] if a is None or b is None else Propensity(a, b)
+
+
 def inverse_propensities(
     n_positives: NDArray[np.integer], n_instances: int, propensity: Propensity
 ) -> NDArray[np.float64]:

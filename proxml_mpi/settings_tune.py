@@ -1,0 +1,123 @@
+"""Frozen settings of proxml-tune: what to try, how to judge it, and everything of training and scoring in between."""
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from proxml_mpi.errors import SettingsError
+from proxml_mpi.score.table import ROWS
+from proxml_mpi.settings import LoggingSettings, PredictSettings, TrainSettings, argument, option
+
+METRICS = (*ROWS, "coverage_of_best", "coverage_of_all")
+NO_MODEL = Path("model.h5")  # stands in where none is written
+
+
+def like(kind: type[Any], name: str, **changes: Any) -> Any:
+    """Describe a field as the settings of another command do."""
+    field = next(field for field in dataclasses.fields(kind) if field.name == name)
+    return dataclasses.field(default=field.default, metadata={**field.metadata, **changes})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneSettings(LoggingSettings):
+    """One path over lambda."""
+
+    train: Path = argument(next(f for f in dataclasses.fields(TrainSettings) if f.name == "train").metadata["help"])
+    lambda_: tuple[float, ...] = option(
+        (10.0, 3.0, 1.0, 0.3, 0.1),
+        "the lambdas to try, from the largest down, each label starting from where it was",
+        metavar="X,X,...",
+    )
+    lambda_exponent: tuple[float, ...] = option(
+        (0.0,), "the exponents to try: lambda of a label = lambda x positives^EXPONENT", metavar="X,X,..."
+    )
+    cold: bool = option(False, "start every lambda from nothing, as proxml-train does, to the same bits")
+    metric: str = option("P@1", f"what to choose the best by: NAME@K, NAME one of {', '.join(METRICS)}", metavar="NAME")
+    fraction: float = option(0.2, "share of the instances to validate on, as 'proxml-data split' draws them")
+    folds: int | None = option(
+        None, "cross-validate: deal the instances out to K parts, each to validate on once", metavar="K"
+    )
+    seed: int = option(0, "of the split, and of the choice of --negatives")
+    k: tuple[int, ...] = option((1, 3, 5), "further k of the metrics that are reported", metavar="K,K,...")
+    propensity: str | None = like(PredictSettings, "propensity")
+    propensity_a: float | None = like(PredictSettings, "propensity_a")
+    propensity_b: float | None = like(PredictSettings, "propensity_b")
+    rerank_by_propensity: bool = like(PredictSettings, "rerank_by_propensity")
+    skip_unlabelled: bool = like(PredictSettings, "skip_unlabelled")
+    model: Path | None = option(
+        None, "then train on all instances with the best lambda and write the model to FILE", metavar="FILE"
+    )
+    overwrite: bool = option(False, "replace an existing model")
+    json: bool = option(False, "print JSON")
+    csv: Path | None = option(None, "write a row for every fold and lambda, all metrics in it, to FILE", metavar="FILE")
+    plot: Path | None = option(
+        None,
+        "draw the metric over lambda, of all labels and by frequency, into FILE (.png, .svg, .pdf)",
+        metavar="FILE",
+    )
+    penalty: str = like(TrainSettings, "penalty")
+    solver: str = like(TrainSettings, "solver")
+    tolerance: float = like(TrainSettings, "tolerance")
+    max_iterations: int | None = like(TrainSettings, "max_iterations")
+    prune: float | None = like(TrainSettings, "prune")
+    negatives: float = like(TrainSettings, "negatives")
+    bias: bool = like(TrainSettings, "bias")
+    weighting: str = like(TrainSettings, "weighting")
+    normalize: bool = like(TrainSettings, "normalize")
+    format: str = like(TrainSettings, "format")
+    label_names: Path | None = like(TrainSettings, "label_names", help="with --model: names of the labels, one a line")
+    feature_names: Path | None = like(
+        TrainSettings, "feature_names", help="with --model: names of the features, one a line"
+    )
+    threads: int | None = like(TrainSettings, "threads")
+
+    def __post_init__(self) -> None:
+        for name, values in (("--lambda", self.lambda_), ("--lambda-exponent", self.lambda_exponent)):
+            if not values:
+                raise SettingsError(name, "", "at least one number")
+        match = re.fullmatch(r"(\w+)@(\d{1,6})", self.metric)
+        if match is None or match[1] not in METRICS or int(match[2]) < 1:
+            raise SettingsError("--metric", self.metric, f"NAME@K with a NAME of {', '.join(METRICS)} and K from 1")
+        if not 0 < self.fraction < 1:
+            raise SettingsError("--fraction", self.fraction, "a number between 0 and 1")
+        if self.folds is not None and self.folds < 2:
+            raise SettingsError("--folds", self.folds, "a whole number, at least 2")
+        if self.seed < 0:
+            raise SettingsError("--seed", self.seed, "a whole number, at least 0")
+        for flag, value in (("--label-names", self.label_names), ("--feature-names", self.feature_names)):
+            if value is not None and self.model is None:
+                raise SettingsError(flag, str(value), "to be given with --model")
+        if self.overwrite and self.model is None:
+            raise SettingsError("--overwrite", "no --model", "to be given with --model")
+        if self.plot is not None and self.plot.suffix not in (".png", ".svg", ".pdf"):
+            raise SettingsError("--plot", str(self.plot), "a name that ends in .png, .svg or .pdf")
+        for exponent in self.lambda_exponent:
+            for lambda_ in self.lambda_:
+                self.training(lambda_, exponent)
+        self.scoring()
+
+    @property
+    def path(self) -> tuple[float, ...]:
+        """Return the lambdas in the order of the path."""
+        return tuple(sorted(set(self.lambda_), reverse=True))
+
+    @property
+    def exponents(self) -> tuple[float, ...]:
+        """Return the exponents, each once."""
+        return tuple(dict.fromkeys(self.lambda_exponent))
+
+    def training(self, lambda_: float, exponent: float) -> TrainSettings:
+        """Return the settings of proxml-train at one point of the path; what they refuse raises SettingsError."""
+        own = {field.name for field in dataclasses.fields(self)}
+        kept = {f.name: getattr(self, f.name) for f in dataclasses.fields(TrainSettings) if f.name in own}
+        chosen: dict[str, Any] = {"lambda_": lambda_, "lambda_exponent": exponent, "model": self.model or NO_MODEL}
+        return TrainSettings(**kept | chosen)
+
+    def scoring(self) -> PredictSettings:
+        """Return the settings of proxml-predict; what they refuse raises SettingsError."""
+        names = ("propensity", "propensity_a", "propensity_b", "rerank_by_propensity", "skip_unlabelled", "threads")
+        ks = tuple(sorted({*self.k, int(self.metric.partition("@")[2])}))
+        kept: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return PredictSettings(model=self.model or NO_MODEL, test=self.train, k=ks, top_k=max(*ks, 1), **kept)
