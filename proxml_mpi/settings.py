@@ -12,7 +12,9 @@ from typing import Any
 
 from proxml_mpi.errors import SettingsError
 
-DEFAULT_LAMBDA = {"l1": 0.1, "l2": 1.0}  # by penalty: the papers'
+PAPER_LAMBDA = {"l1": 0.1, "l2": 1.0}
+# Of a label, lambda x positives^exponent: what generalises best at the exact optimum (docs/quality.md).
+RULE = {"l1": (0.3, 0.2), "l2": (1.0, 0.0)}
 DEFAULT_ITERATIONS = {"newton": 200, "forward-backward": 1000, "truncated-newton": 200}  # by method
 DISMEC_PRUNE = 0.01
 
@@ -71,12 +73,17 @@ class TrainSettings(LoggingSettings):
     penalty: str = option(
         "l1",
         "l1: PRoXML; l2: DiSMEC, lambda/2 (|w|^2 + b^2) + the same loss",
-        choices=tuple(DEFAULT_LAMBDA),
+        choices=tuple(RULE),
         shapes_model=True,
     )
-    lambda_: float | None = option(None, f"regularisation of a label {_by_name(DEFAULT_LAMBDA)}", shapes_model=True)
-    lambda_exponent: float = option(
-        0.0, "lambda of a label = lambda x positives^EXPONENT (the paper: 0)", shapes_model=True
+    lambda_: float | None = option(
+        None,
+        "regularisation of all labels [with neither of the two: 0.3 x positives^0.2, for l2: 1; with the other one, as "
+        "in the paper: 0.1, for l2: 1]",
+        shapes_model=True,
+    )
+    lambda_exponent: float | None = option(
+        None, "lambda of a label = lambda x positives^EXPONENT [with --lambda, as in the paper: 0]", shapes_model=True
     )
     solver: str = option(
         "newton",
@@ -123,7 +130,7 @@ class TrainSettings(LoggingSettings):
 
     def __post_init__(self) -> None:
         _require_finite("--lambda", self.label_lambda, above=0.0)
-        _require_finite("--lambda-exponent", self.lambda_exponent)
+        _require_finite("--lambda-exponent", self.label_exponent)
         _require_finite("--tolerance", self.tolerance, above=0.0)
         _require_at_least("--first-label", self.first_label, 0)
         _require_at_least("--block-size", self.block_size, 1)
@@ -153,8 +160,17 @@ class TrainSettings(LoggingSettings):
 
     @property
     def label_lambda(self) -> float:
-        """Return --lambda, or the penalty's own."""
-        return DEFAULT_LAMBDA[self.penalty] if self.lambda_ is None else self.lambda_
+        """Return --lambda, or what stands for it."""
+        if self.lambda_ is not None:
+            return self.lambda_
+        return RULE[self.penalty][0] if self.lambda_exponent is None else PAPER_LAMBDA[self.penalty]
+
+    @property
+    def label_exponent(self) -> float:
+        """Return --lambda-exponent, or what stands for it."""
+        if self.lambda_exponent is not None:
+            return self.lambda_exponent
+        return RULE[self.penalty][1] if self.lambda_ is None else 0.0
 
     @property
     def smallest_weight(self) -> float:
@@ -170,7 +186,8 @@ class TrainSettings(LoggingSettings):
         """Return the settings that shape the model, under their public names."""
         fields = dataclasses.fields(self)
         values = {public_name(f): getattr(self, f.name) for f in fields if f.metadata.get("shapes_model")}
-        chosen = {"lambda": self.label_lambda, "max_iterations": self.iteration_limit, "prune": self.smallest_weight}
+        chosen = {"lambda": self.label_lambda, "lambda_exponent": self.label_exponent}
+        chosen |= {"max_iterations": self.iteration_limit, "prune": self.smallest_weight}
         return values | chosen | {"certificate_of": "all instances" if self.negatives == 1 else "sampled negatives"}
 
 

@@ -157,7 +157,7 @@ def _is_done(settings: TrainSettings, world: World, facts: ModelFacts) -> bool:
 
 def _work(settings: TrainSettings, positives: Lists, n_labels: int) -> Work:
     n_positives = np.diff(positives.indptr)
-    penalties = label_penalties(n_positives, settings.label_lambda, settings.lambda_exponent)
+    penalties = label_penalties(n_positives, settings.label_lambda, settings.label_exponent)
     end = n_labels if settings.num_labels is None else min(n_labels, settings.first_label + settings.num_labels)
     return Work(positives, n_positives, penalties, settings.first_label, end, settings.block_size)
 

@@ -12,7 +12,7 @@ show() {
 
 mkdir -p demo
 show proxml-data synthesize demo/train.txt --test demo/test.txt --instances 6000 --features 20000 --labels 2000 --seed 1
-show mpirun -n 2 proxml-train demo/train.txt demo/model.h5 --weighting tfidf --lambda 0.1 --lambda-exponent 0.4 --overwrite
+show mpirun -n 2 proxml-train demo/train.txt demo/model.h5 --weighting tfidf --overwrite
 show mpirun -n 2 proxml-predict demo/model.h5 demo/test.txt --metrics demo/metrics.json --output demo/predictions.txt
 show proxml-inspect demo/model.h5
 printf '\nEverything is in demo/. To go on: proxml-train --help, and the tour in README.md.\n'

@@ -1,4 +1,4 @@
-"""Train and time one peer on one data set; run by predict.py with the interpreter that has the peers.
+"""Train and time one peer on one data set; run by field.py with the interpreter that has the peers.
 
     python peers.py PEER TRAIN.npz TEST.npz FOLDER K
 
@@ -101,12 +101,53 @@ def napkinxc(train: Data | None, test: Data, folder: Path, k: int) -> Any:
     return lambda: model.predict_proba(test.X, top_k=k), lambda found: found
 
 
+def one_against_rest(train: Data | None, test: Data, folder: Path, k: int) -> Any:
+    """napkinXC's logistic regressions, one a label, with its defaults."""
+    from napkinxc.models import OVR
+
+    model = OVR(str(folder), threads=1)
+    if train is not None:
+        model.fit(train.X, train.labels())
+    model.load()
+    return lambda: model.predict_proba(test.X, top_k=k), lambda found: found
+
+
+def rocchio(train: Data | None, test: Data, folder: Path, k: int) -> Any:
+    """Nearest centroids: the mean of a label's instances, of unit length."""
+    path = folder / "centroids.npz"
+    if train is not None:
+        sums = (train.Y.T @ train.X).tocsr()
+        norms = np.sqrt(np.asarray(sums.multiply(sums).sum(axis=1)).ravel())
+        scipy.sparse.save_npz(path, scipy.sparse.diags(1 / np.maximum(norms, 1e-12)) @ sums)
+    centroids = scipy.sparse.load_npz(path).T.tocsr()
+
+    def predict() -> list[list[tuple[int, float]]]:
+        found = []
+        for first in range(0, test.X.shape[0], 500):
+            scores = (test.X[first : first + 500] @ centroids).toarray()
+            best = np.argpartition(-scores, k, axis=1)[:, :k]
+            found += [
+                [(int(label), float(row[label])) for label in labels] for labels, row in zip(best, scores, strict=True)
+            ]
+        return found
+
+    return predict, lambda found: found
+
+
 PEERS: dict[str, tuple[str, Peer]] = {
+    "Rocchio": ("scipy", rocchio),
     "PECOS XR-Linear": ("libpecos", pecos),
     "omikuji, Parabel-like": ("omikuji", parabel),
     "omikuji, Bonsai-like": ("omikuji", bonsai),
     "napkinXC PLT": ("napkinxc", napkinxc),
+    "napkinXC OVR": ("napkinxc", one_against_rest),
 }
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has had; getrusage would count what the parent had."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 def write_xmc(path: Path, data: Data) -> None:
@@ -128,6 +169,7 @@ def main() -> None:
     predict, lists = peer(Data(train_path) if is_new else None, test, folder, k)
     if is_new:
         (folder / "trained").write_text(f"{time.process_time() - began:.1f}")
+        (folder / "peak").write_text(str(peak_bytes()))
     seconds = []
     for _ in range(REPEATS):
         began = time.process_time()
@@ -138,12 +180,13 @@ def main() -> None:
         ranked = sorted(row, key=lambda pair: (-pair[1], pair[0]))[:k]
         labels[i, : len(ranked)] = [label for label, _ in ranked]
     np.savez(folder / "lists.npz", labels=labels)
-    kept = {"trained", "lists.npz"}
+    kept = {"trained", "peak", "lists.npz"}
     facts = {
         "name": name,
         "version": f"{package} {importlib.metadata.version(package)}",
         "ms_per_instance": 1e3 * min(seconds) / test.X.shape[0],
         "model_bytes": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file() and f.name not in kept),
+        "peak_bytes": int((folder / "peak").read_text()),
         "training_cpu_seconds": float((folder / "trained").read_text()),
     }
     print(json.dumps(facts))

@@ -1,0 +1,301 @@
+"""The field: every program on the same data, judged by the same evaluator: time, size, memory, quality.
+
+    python tools/bench/field.py DATA --scratch DIR --peers-python PYTHON [--sets NAME ...]
+
+DATA holds NAME/train.txt.xz and NAME/test.txt.xz. The peers need an interpreter of their own, since libpecos wants
+numpy < 2: python -m venv peers; peers/bin/pip install libpecos omikuji napkinxc. LIBLINEAR comes with our extra
+`compare`. Everything runs on one thread; times are processor times: of training, and the least of three runs of the
+call that ranks all test instances in memory. Programs that solve one label after the other for hours (LIBLINEAR, the
+authors' algorithm) get --slow-seconds a data set, labels in random order: when these end first, the training time is
+extrapolated and there is nothing to judge. Models that DIR has from an earlier run are used again. Ranking is plain for
+everybody. Writes field.csv, field.md and, with the extra plots, field.png into tools/bench/results.
+"""
+
+import argparse
+import csv
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import scipy.sparse
+from authors import Authors
+from liblinear_peer import Liblinear
+from numpy.typing import NDArray
+from peers import PEERS, REPEATS
+
+import proxml_mpi
+from proxml_mpi.data.dataset import Dataset
+from proxml_mpi.data.text import read_text
+from proxml_mpi.data.weighting import Weighting
+from proxml_mpi.score.metrics import start_evaluation
+from proxml_mpi.score.propensity import PRESETS, inverse_propensities
+from proxml_mpi.settings import TrainSettings
+from proxml_mpi.solve.labels import label_penalties
+from proxml_mpi.solve.problem import Outcome, Problem, make_problem
+
+RESULTS = Path(__file__).parent / "results"
+BIN = Path(sys.executable).parent
+SETS = ("bibtex", "delicious", "eurlex-4.3k-d5000", "debian-depends")
+K = 5
+OURS = {"proxml-mpi": (), "proxml-mpi, DiSMEC": ("--penalty", "l2", "--prune", "0.01")}
+MISSING = (
+    "FastXML and PFastreXML (PyPI `fastxml`) do not build against current compilers and Python; of PD-Sparse, SLEEC "
+    "and LEML no packaged implementation was found."
+)
+METRICS = tuple(f"{name}@{k}" for name in ("P", "nDCG", "PSP", "PSnDCG", "coverage") for k in (1, 3, 5))
+TAIL = "PSP@5, 1-5 positives"
+COLUMNS = ("data", "program", "version", "training s", "ms/instance", "model bytes", "peak bytes", *METRICS, TAIL)
+SHOWN: tuple[str, ...] = (
+    "program",
+    "training s",
+    "ms/instance",
+    "model bytes",
+    "peak bytes",
+    "P@1",
+    "P@3",
+    "P@5",
+    "PSP@1",
+    "PSP@3",
+)
+SHOWN += ("PSP@5", "coverage@5", TAIL)
+Row = dict[str, Any]
+SolveLabel = Callable[[NDArray[np.int32], float], tuple[NDArray[np.float64], float]]
+
+
+def main() -> None:
+    """Run all programs on all data sets and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--scratch", type=Path, required=True)
+    parser.add_argument("--peers-python", required=True)
+    parser.add_argument("--sets", nargs="+", default=SETS)
+    parser.add_argument("--slow-seconds", type=float, default=120.0)
+    parser.add_argument("--peer-seconds", type=float, default=1200.0, help="a peer that takes longer is left out")
+    options = parser.parse_args()
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    rows = [row for name in options.sets for row in compare(name, options)]
+    write_results(rows, options)
+
+
+def compare(name: str, options: argparse.Namespace) -> list[Row]:
+    """Train and predict one data set with every program."""
+    train_file = options.data / name / "train.txt.xz"
+    train, test = read_text(train_file), read_text(options.data / name / "test.txt.xz")
+    n_positives = np.diff(train.positives.indptr)
+    weights = inverse_propensities(n_positives, train.n_instances, PRESETS["other"])
+    rows = [{"program": program, **ours(options, name, program, train_file, test)} for program in OURS]
+    rows += slow(options, train, test)
+    files = [save(options.scratch, f"{name}-{part}", data) for part, data in (("train", train), ("test", test))]
+    rows += [theirs(options, peer, name, files) for peer in PEERS]
+    for row in rows:
+        row["data"] = name
+        labels = row.pop("labels")
+        if labels is not None:
+            evaluation = start_evaluation([1, 3, 5], weights, n_positives)
+            evaluation.update(labels, test.labels)
+            row |= {key: round(value, 2) for key, value in evaluation.result().items()}
+            tail = tail_psp(labels, test, weights, n_positives)
+            row[TAIL] = "" if np.isnan(tail) else round(tail, 2)
+        print({column: row.get(column) for column in ("data", *SHOWN)}, flush=True)
+    return rows
+
+
+def tail_psp(
+    labels: NDArray[np.int32], test: Dataset, weights: NDArray[np.float64], n_positives: NDArray[np.int64]
+) -> float:
+    """Return PSP@5 in percent where only labels of 1 to 5 training positives count, in the lists and in the truth."""
+    is_tail = (n_positives >= 1) & (n_positives <= 5)
+    evaluation = start_evaluation([K], np.where(is_tail, weights, 0.0), n_positives)
+    evaluation.update(labels, test.labels)
+    return float(evaluation.result()[f"PSP@{K}"])
+
+
+def ours(options: argparse.Namespace, name: str, program: str, train_file: Path, test: Dataset) -> Row:
+    """Train, unless the model is there, and time our ranking; the weighting and checking of instances is part of it."""
+    stem = options.scratch / f"{name}-{program.replace(' ', '').replace(',', '-')}"
+    path, report, record = stem.with_suffix(".h5"), stem.with_suffix(".json"), stem.with_suffix(".seconds")
+    if not path.exists():
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        words = ["--threads", 1, "--report", report, "--log-level", "warning", *OURS[program]]
+        subprocess.run([str(w) for w in (BIN / "proxml-train", train_file, path, *words)], check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        record.write_text(str(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
+    model = proxml_mpi.load_model(path)
+    at_limit = int(np.sum(model.certificates.outcome == Outcome.iteration_limit))
+    shape = (test.n_instances, test.n_features)
+    X = scipy.sparse.csr_array((test.features.values, test.features.indices, test.features.indptr), shape=shape)
+    found = model.predict(X, K)
+    facts = json.loads(report.read_text())
+    solving = f"solving alone {facts['solver_seconds']:.1f} s, labels at the limit: {at_limit}"
+    return {
+        "version": f"proxml-mpi {proxml_mpi.__version__}, numba {numba.__version__}; {solving}",
+        "training s": round(float(record.read_text()), 1),
+        "ms/instance": milliseconds(lambda: model.predict(X, K), test),
+        "model bytes": path.stat().st_size,
+        "peak bytes": facts["peak_memory_bytes"],
+        "labels": found.labels,
+    }
+
+
+def milliseconds(predict: Callable[[], Any], test: Dataset) -> float:
+    """Return the processor time of an instance, the least of a few runs."""
+    seconds = []
+    for _ in range(REPEATS):
+        began = time.process_time()
+        predict()
+        seconds.append(time.process_time() - began)
+    return round(1e3 * float(min(seconds)) / test.n_instances, 4)
+
+
+def slow(options: argparse.Namespace, train: Dataset, test: Dataset) -> list[Row]:
+    """Run the programs that take one label after the other, at our lambdas."""
+    weighting = Weighting.fit(train, "none", normalize=True)
+    problem = make_problem(*weighting.apply(train.features), train.n_features)
+    shape = (test.n_instances, test.n_features)
+    features = weighting.apply(test.features)
+    X = scipy.sparse.csr_array((features.values, features.indices, features.indptr), shape=shape)
+    liblinear, authors = Liblinear(problem), Authors(problem)
+    authors.solve(np.zeros(0, np.int32), 1e9)  # compiles
+
+    def ccd(positives: NDArray[np.int32], penalty: float) -> tuple[NDArray[np.float64], float]:
+        return liblinear.solve(positives, penalty, 0.01)[:2]
+
+    programs: dict[str, SolveLabel] = {"LIBLINEAR -s 5, eps 0.01": ccd, "authors' algorithm": authors.solve}
+    return [
+        {"program": name, "version": "made again here" if "authors" in name else "liblinear-official"}
+        | one_by_one(solve, problem, train, X, test, options.slow_seconds)
+        for name, solve in programs.items()
+    ]
+
+
+def one_by_one(solve: SolveLabel, problem: Problem, train: Dataset, X: Any, test: Dataset, most_seconds: float) -> Row:
+    """Solve labels in random order for so long; judge the model when all are done."""
+    indptr, instances = train.positives
+    n_positives = np.diff(indptr)
+    defaults = TrainSettings(train=Path("train"), model=Path("model.h5"))
+    penalties = label_penalties(n_positives, defaults.label_lambda, defaults.label_exponent)
+    order = np.random.default_rng(0).permutation(np.flatnonzero(n_positives))
+    columns, bias, n_done, began = {}, np.full(train.n_labels, -1.0), 0, time.process_time()
+    for label in order:
+        weights, bias[label] = solve(instances[indptr[label] : indptr[label + 1]], float(penalties[label]))
+        columns[label] = scipy.sparse.csc_array(weights[:, None])
+        n_done += 1
+        if time.process_time() - began > most_seconds:
+            break
+    seconds = time.process_time() - began
+    row: Row = {"training s": round(seconds, 1), "peak bytes": "", "labels": None}
+    if n_done < len(order):
+        share = f"extrapolated from {n_done:,} of {len(order):,} labels"
+        return row | {"training s": round(seconds * len(order) / n_done), "ms/instance": share}
+    empty = scipy.sparse.csc_array((train.n_features, 1))
+    W = scipy.sparse.hstack([columns.get(label, empty) for label in range(train.n_labels)]).tocsc()
+
+    def predict() -> NDArray[np.int32]:
+        scores = (X @ W).toarray() + bias
+        return np.argsort(-scores, axis=1, kind="stable")[:, :K].astype(np.int32)
+
+    return row | {
+        "ms/instance": milliseconds(predict, test),
+        "model bytes": 8 * int(W.nnz),
+        "labels": predict(),
+    }
+
+
+def theirs(options: argparse.Namespace, peer: str, name: str, files: list[Path]) -> Row:
+    """Train and time a peer in its own interpreter."""
+    folder = options.scratch / f"{peer.replace(' ', '-').replace(',', '')}-{name}"
+    command = [options.peers_python, Path(__file__).parent / "peers.py", peer, *files, folder, K]
+    row: Row = {"program": peer, "version": PEERS[peer][0], "labels": None}
+    try:
+        words = [str(word) for word in command]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=options.peer_seconds)
+    except subprocess.TimeoutExpired:
+        return row | {"training s": f"not done after {options.peer_seconds:g} s"}
+    if done.returncode != 0:
+        raise SystemExit(f"{peer} failed:\n{done.stderr[-2000:]}")
+    facts = json.loads(done.stdout.splitlines()[-1])
+    return row | {
+        "version": facts["version"],
+        "training s": facts["training_cpu_seconds"],
+        "ms/instance": round(facts["ms_per_instance"], 4),
+        "model bytes": facts["model_bytes"],
+        "peak bytes": facts["peak_bytes"],
+        "labels": np.load(folder / "lists.npz")["labels"],
+    }
+
+
+def save(folder: Path, name: str, data: Dataset) -> Path:
+    """Keep a data set, rows of unit length as for ours, as arrays that the peers' interpreter reads."""
+    path = folder / f"{name}.npz"
+    features = Weighting.fit(data, "none", normalize=True).apply(data.features)
+    arrays: dict[str, Any] = {"indptr": features.indptr, "indices": features.indices, "values": features.values}
+    lists: dict[str, Any] = {"label_indptr": data.labels.indptr, "label_indices": data.labels.indices}
+    np.savez(path, **arrays, **lists, shape=np.array([data.n_features, data.n_labels]))
+    return path
+
+
+def write_results(rows: list[Row], options: argparse.Namespace) -> None:
+    """Write a table for each data set as Markdown, everything as CSV, and draw."""
+    RESULTS.mkdir(exist_ok=True)
+    with (RESULTS / "field.csv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    defaults = TrainSettings(train=Path("train"), model=Path("model.h5"))
+    text = [
+        "# The field: ours and the peers, one thread, plain ranking",
+        "",
+        "    python tools/bench/field.py ../shared/data --scratch DIR --peers-python peers/bin/python "
+        f"--slow-seconds {options.slow_seconds:g} --sets {' '.join(options.sets)}",
+        "",
+        f"Python {sys.version.split()[0]}, numpy {np.__version__}, {os.cpu_count()} cores shared with others; "
+        f"processor time. Ours, LIBLINEAR and the authors' algorithm: lambda {defaults.label_lambda:g} x positives^"
+        f"{defaults.label_exponent:g}, the default. {MISSING}",
+    ]
+    for name in options.sets:
+        of_set = [{column: row.get(column, "") for column in SHOWN} for row in rows if row["data"] == name]
+        text += ["", f"## {name}", "", *table(of_set, SHOWN)]
+        text += [""] + [f"{r['program']}: {r['version']}." for r in rows if r["data"] == name and r["program"] in OURS]
+    versions = sorted({str(row["version"]).partition(";")[0] for row in rows})
+    text += ["", "Versions: " + "; ".join(versions) + "."]
+    (RESULTS / "field.md").write_text("\n".join(text) + "\n", encoding="utf-8")
+    draw(rows, options.sets)
+
+
+def table(rows: list[Row], columns: tuple[str, ...]) -> list[str]:
+    """Return a Markdown table."""
+    lines = [columns, ["---"] * len(columns), *([row[column] for column in columns] for row in rows)]
+    return ["| " + " | ".join(f"{v:,}" if isinstance(v, int) else str(v) for v in line) + " |" for line in lines]
+
+
+def draw(rows: list[Row], sets: list[str]) -> None:
+    """Draw quality against training time, where matplotlib is."""
+    try:
+        import matplotlib
+    except ImportError:
+        print("no plot: the extra plots is not installed", file=sys.stderr)
+        return
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, len(sets), figsize=(4 * len(sets), 7), layout="constrained", squeeze=False)
+    for column, name in enumerate(sets):
+        for line, metric in enumerate(("P@1", "PSP@5")):
+            for row in (row for row in rows if row["data"] == name and metric in row):
+                marker = "*" if row["program"] == "proxml-mpi" else "o"
+                axes[line, column].plot(row["training s"], row[metric], marker, markersize=9, label=row["program"])
+            axes[line, column].set(xscale="log", xlabel="training, processor seconds", ylabel=metric, title=name)
+    axes[0, 0].legend(fontsize=7)
+    figure.savefig(RESULTS / "field.png", dpi=100)
+
+
+if __name__ == "__main__":
+    main()
