@@ -2,18 +2,27 @@
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from proxml_mpi.cli.options import parse_subcommand
-from proxml_mpi.cli.run import run_alone
+from proxml_mpi.cli.run import run, run_alone
 from proxml_mpi.settings_analyze import GraphSettings
+from proxml_mpi.settings_certify import CertifySettings
+
+if TYPE_CHECKING:
+    from proxml_mpi.ranks.world import World
 
 PROG = "proxml-analyze"
+DESCRIPTION = "Analyse data sets and models as the paper does."
+KINDS = {"graph": GraphSettings, "certify": CertifySettings}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
-    _, settings = parse_subcommand({"graph": GraphSettings}, PROG, "Analyse data sets as the paper does.", arguments)
-    return run_alone(PROG, lambda: graph(settings))
+    name, settings = parse_subcommand(KINDS, PROG, DESCRIPTION, arguments)
+    if name == "graph":
+        return run_alone(PROG, lambda: graph(settings))
+    return run(PROG, settings, lambda world: certify(settings, world))
 
 
 def graph(settings: GraphSettings) -> None:
@@ -26,3 +35,25 @@ def graph(settings: GraphSettings) -> None:
     print(json.dumps(facts, indent=2) if settings.json else page(facts))
     if settings.plot is not None:
         draw(settings.plot, spectrum)
+
+
+def certify(settings: CertifySettings, world: "World") -> None:
+    """Compare LIBLINEAR with certified optima. Collective: every rank calls this."""
+    from proxml_mpi.analysis.certify import compare, runs_of
+    from proxml_mpi.analysis.certify_report import certify_facts, draw, page, write_rows
+    from proxml_mpi.analysis.words import jsonable
+    from proxml_mpi.files import check_target
+
+    with world.together():
+        for path in (settings.csv, settings.plot):
+            if world.is_first and path is not None:
+                check_target(path, overwrite=True)
+    rows, loaded = compare(settings, world)
+    with world.together():
+        if rows is not None:
+            facts = certify_facts(rows, loaded.facts, settings)
+            print(json.dumps(jsonable(facts), indent=2) if settings.json else page(facts), flush=True)
+            if settings.csv is not None:
+                write_rows(settings.csv, rows, runs_of(settings))
+            if settings.plot is not None:
+                draw(settings.plot, rows, runs_of(settings))

@@ -142,5 +142,6 @@ def read_duration(text: str) -> float:
 _EXPECTED = {
     int: _expecting(int, "a whole number"),
     float: _expecting(float, "a number"),
+    tuple[float, ...]: _expecting(lambda text: tuple(float(part) for part in text.split(",")), "numbers, as 0.1,0.01"),
     tuple: _expecting(lambda text: tuple(int(part) for part in text.split(",")), "whole numbers, as 1,3,5"),
 }
