@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxml_mpi.analysis.certify import Run, columns, runs_of
+from proxml_mpi.analysis.words import aligned
 from proxml_mpi.data.figure import drawing
 from proxml_mpi.files import replace_text
 from proxml_mpi.loading import Facts
@@ -128,10 +129,10 @@ def page(facts: dict[str, Any]) -> str:
         f"ours: {ours['n_certified']:,} certified, gap / positives {_three(ours['gap_per_positive'], '.1e')}, "
         f"iterations {_three(ours['iterations'], '.0f')}, {1e3 * ours['seconds']['mean']:.1f} ms a label",
         "",
-        *_aligned(_HEAD, [_cells(run, facts["n_drawn"]) for run in facts["runs"]]),
+        *aligned(_HEAD, [_cells(run, facts["n_drawn"]) for run in facts["runs"]]),
         "",
         "above the optimum, at least, median by training positives of the label (in brackets: ended by the cap)",
-        *_aligned(
+        *aligned(
             ("positives", "labels", *(_title(run) for run in facts["runs"])),
             [
                 (
@@ -178,11 +179,6 @@ def _three(spread: dict[str, float], form: str) -> str:
 
 def _title(run: dict[str, Any]) -> str:
     return f"eps {run['eps']:g}, cap {run['max_iterations']:,}"
-
-
-def _aligned(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
 
 
 def findings(facts: dict[str, Any]) -> str:

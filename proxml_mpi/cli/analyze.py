@@ -8,13 +8,14 @@ from proxml_mpi.cli.options import parse_subcommand
 from proxml_mpi.cli.run import run, run_alone
 from proxml_mpi.settings_analyze import GraphSettings
 from proxml_mpi.settings_certify import CertifySettings
+from proxml_mpi.settings_robustness import RobustnessSettings
 
 if TYPE_CHECKING:
     from proxml_mpi.ranks.world import World
 
 PROG = "proxml-analyze"
 DESCRIPTION = "Analyse data sets and models as the paper does."
-KINDS = {"graph": GraphSettings, "certify": CertifySettings}
+KINDS = {"graph": GraphSettings, "certify": CertifySettings, "robustness": RobustnessSettings}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,7 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name, settings = parse_subcommand(KINDS, PROG, DESCRIPTION, arguments)
     if name == "graph":
         return run_alone(PROG, lambda: graph(settings))
-    return run(PROG, settings, lambda world: certify(settings, world))
+    if name == "certify":
+        return run(PROG, settings, lambda world: certify(settings, world))
+    return run(PROG, settings, lambda world: robustness(settings, world))
 
 
 def graph(settings: GraphSettings) -> None:
@@ -57,3 +60,26 @@ def certify(settings: CertifySettings, world: "World") -> None:
                 write_rows(settings.csv, rows, runs_of(settings))
             if settings.plot is not None:
                 draw(settings.plot, rows, runs_of(settings))
+
+
+def robustness(settings: RobustnessSettings, world: "World") -> None:
+    """Measure how models stand perturbed features and a changed vocabulary. Collective: every rank calls this."""
+    from proxml_mpi.analysis.robustness import measure
+    from proxml_mpi.analysis.robustness_page import draw, page
+    from proxml_mpi.analysis.robustness_report import robustness_facts, write_rows
+    from proxml_mpi.analysis.words import jsonable
+    from proxml_mpi.files import check_target
+
+    with world.together():
+        for path in (settings.csv, settings.plot):
+            if world.is_first and path is not None:
+                check_target(path, overwrite=True)
+    found = measure(settings, world)
+    with world.together():
+        if world.is_first:
+            facts = robustness_facts(found, settings)
+            print(json.dumps(jsonable(facts), indent=2) if settings.json else page(facts), flush=True)
+            if settings.csv is not None:
+                write_rows(settings.csv, facts)
+            if settings.plot is not None:
+                draw(settings.plot, facts)

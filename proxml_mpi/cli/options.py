@@ -89,7 +89,7 @@ def _add(parser: argparse.ArgumentParser, field: "dataclasses.Field[Any]", hint:
         parser.add_argument(flag, dest=field.name, action=action, default=field.default, help=help_text)
         return
     if field.default not in (None, ()):
-        shown = ",".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
+        shown = ",".join(f"{value:g}" for value in field.default) if isinstance(field.default, tuple) else field.default
         help_text += f" [{shown}]"
     if hint == tuple[Path, ...]:
         metavar = field.metadata["metavar"]
@@ -142,6 +142,6 @@ def read_duration(text: str) -> float:
 _EXPECTED = {
     int: _expecting(int, "a whole number"),
     float: _expecting(float, "a number"),
-    tuple[float, ...]: _expecting(lambda text: tuple(float(part) for part in text.split(",")), "numbers, as 0.1,0.01"),
+    tuple[float, ...]: _expecting(lambda text: tuple(float(part) for part in text.split(",")), "numbers, as 1,0.3,0.1"),
     tuple: _expecting(lambda text: tuple(int(part) for part in text.split(",")), "whole numbers, as 1,3,5"),
 }
