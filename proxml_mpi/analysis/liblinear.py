@@ -59,7 +59,7 @@ class Liblinear:
         self._y[positives] = 1.0
         if max_iterations != OWN_LIMIT:
             return self._solve_by_scikit(penalty, eps, max_iterations)
-        settings = self._library.parameter(f"-s 5 -c {1.0 / penalty!r} -e {eps!r} -q")
+        settings = self._library.parameter(f"-s 5 -c {float(1.0 / penalty)!r} -e {float(eps)!r} -q")
         self._said.clear()
         self._library.liblinear.set_print_string_function(self._listener)
         # It shuffles features by C's generator, which would go on from the last label.

@@ -9,7 +9,7 @@ Where all instances are beyond their margins, the worst case is smaller than the
 """
 
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.optimize
@@ -60,6 +60,7 @@ def worst_by_programs(X: Vector, y: Vector, w: Vector, b: float, budget: float) 
     radius = scipy.sparse.kron(scipy.sparse.identity(n_instances), np.ones((n_weights, 1)))
     total = scipy.sparse.csr_array(np.repeat([[0.0, 1.0]], [n_instances * n_weights, n_instances], axis=1))
     rows = [scipy.sparse.hstack([identity, -radius]), scipy.sparse.hstack([-identity, -radius]), total]
+    constraints: Any = scipy.sparse.csr_array(scipy.sparse.vstack(rows))
     limits = np.concatenate([np.zeros(2 * n_instances * n_weights), [budget]])
     bounds = [(None, None)] * (n_instances * n_weights) + [(0, None)] * n_instances
     worst = 0.0
@@ -69,7 +70,7 @@ def worst_by_programs(X: Vector, y: Vector, w: Vector, b: float, budget: float) 
         gain = np.concatenate(
             [np.where(chosen, y, 0.0).repeat(n_weights) * np.tile(w, n_instances), np.zeros(n_instances)]
         )
-        found = scipy.optimize.linprog(-gain, scipy.sparse.vstack(rows).tocsr(), limits, bounds=bounds, method="highs")
+        found = scipy.optimize.linprog(-gain, constraints, limits, bounds=bounds, method="highs")
         if not found.success:
             raise RuntimeError(f"a linear program of {n_instances} x {n_weights} unknowns: {found.message}")
         worst = max(worst, float(violation[list(chosen)].sum()) - float(found.fun or 0.0))
