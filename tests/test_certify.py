@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -208,7 +209,10 @@ def test_mistakes_are_one_message(small_files: tuple[Path, Path], tmp_path: Path
 def test_a_missing_package_is_named(
     small_files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capfd: Capture
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "liblinear.liblinear", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert analyze.main(["certify", str(small_files[0]), "--plot", "x.png", *QUIET]) == 2
+    assert "--plot needs the Python package matplotlib: pip install 'proxml-mpi[plots]'" in capfd.readouterr().err
+    monkeypatch.setitem(sys.modules, "liblinear.liblinear", None)
     assert analyze.main(["certify", str(small_files[0]), *QUIET]) == 2
     assert (
         "certify needs the Python package liblinear-official: pip install 'proxml-mpi[compare]'"

@@ -45,12 +45,8 @@ def certify(settings: CertifySettings, world: "World") -> None:
     from proxml_mpi.analysis.certify import compare, runs_of
     from proxml_mpi.analysis.certify_report import certify_facts, draw, page, write_rows
     from proxml_mpi.analysis.words import jsonable
-    from proxml_mpi.files import check_target
 
-    with world.together():
-        for path in (settings.csv, settings.plot):
-            if world.is_first and path is not None:
-                check_target(path, overwrite=True)
+    _check_outputs(settings, world)
     rows, loaded = compare(settings, world)
     with world.together():
         if rows is not None:
@@ -68,12 +64,8 @@ def robustness(settings: RobustnessSettings, world: "World") -> None:
     from proxml_mpi.analysis.robustness_page import draw, page
     from proxml_mpi.analysis.robustness_report import robustness_facts, write_rows
     from proxml_mpi.analysis.words import jsonable
-    from proxml_mpi.files import check_target
 
-    with world.together():
-        for path in (settings.csv, settings.plot):
-            if world.is_first and path is not None:
-                check_target(path, overwrite=True)
+    _check_outputs(settings, world)
     found = measure(settings, world)
     with world.together():
         if world.is_first:
@@ -83,3 +75,17 @@ def robustness(settings: RobustnessSettings, world: "World") -> None:
                 write_rows(settings.csv, facts)
             if settings.plot is not None:
                 draw(settings.plot, facts)
+
+
+def _check_outputs(settings: CertifySettings | RobustnessSettings, world: "World") -> None:
+    """Refuse files that cannot be written, before any work is done for them. Collective: every rank calls this."""
+    from proxml_mpi.data.figure import check_drawing
+    from proxml_mpi.files import check_target
+
+    with world.together():
+        if world.is_first:
+            for path in (settings.csv, settings.plot):
+                if path is not None:
+                    check_target(path, overwrite=True)
+            if settings.plot is not None:
+                check_drawing()

@@ -37,6 +37,11 @@ def drawing(path: Path, width: float, height: float, option: str = "--plot") -> 
         raise FileError(path, f"cannot be drawn: {error}") from None
 
 
+def check_drawing(option: str = "--plot") -> None:
+    """Refuse, before any work is done for a picture, when there is nothing to draw it with."""
+    _matplotlib(option)
+
+
 def _matplotlib(option: str) -> tuple[Any, Any]:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
