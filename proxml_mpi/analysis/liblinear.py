@@ -1,7 +1,7 @@
 """LIBLINEAR's L1-regularised L2-loss classifier (-s 5) on the problem of one label; only its C code is timed.
 
 It is coordinate descent with shrinking. eps is relative: it ends once the sum of violations is at most
-eps x (positives / instances) x the sum at its start, which must hold with all features. Features that it has shrunk
+eps x (share of the rarer of positives and negatives) x the sum at its start. Features that it has shrunk
 away return only when the rest has met eps, and 1,000 iterations end it wherever it is: that number is written into its
 code. For any other number there is scikit-learn's copy of the same code.
 """

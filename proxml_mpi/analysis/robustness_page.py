@@ -122,16 +122,10 @@ def draw(path: Path, facts: dict[str, Any]) -> None:
     """Draw the curves of all models into a file, whose name tells the kind of picture."""
     with drawing(path, 13, 8) as figure:
         axes = figure.subplots(2, 3).flat
-        for name, model in zip(model_names(facts), facts["models"], strict=True):
-            _draw_budgets(axes, name, model["budgets"])
-            for place, kind in enumerate(KINDS, start=3):
-                curves = [c for c in model["curves"] if c["kind"] in (UNCHANGED, kind)]
-                for metric, style in zip((f"P@{facts['k'][0]}", f"PSP@{facts['k'][0]}"), ("-", "--"), strict=True):
-                    values = [c["metrics"][metric] for c in curves]
-                    axes[place].plot(
-                        [c["fraction"] for c in curves], values, style, marker=".", label=f"{name} {metric}"
-                    )
-                axes[place].set(xlabel=f"share of the vocabulary {CHANGES[kind]}", ylabel="%", ylim=(0, None))
+        for number, (name, model) in enumerate(zip(model_names(facts), facts["models"], strict=True)):
+            _draw_budgets(axes[:3], name, model["budgets"])
+            for one, kind in zip(axes[3:5], KINDS, strict=True):
+                _draw_change(one, name, kind, model["curves"], facts["k"][0], f"C{number}")
         if facts["overlap"]:
             shares = [100 * values["share_of_features"] for values in facts["overlap"].values()]
             axes[5].bar(list(facts["overlap"]), shares)
@@ -141,6 +135,8 @@ def draw(path: Path, facts: dict[str, Any]) -> None:
         for one in axes[:5]:
             one.legend()
             one.grid(visible=True, alpha=0.3)
+        for one in axes[3:5]:
+            one.set_ylim(bottom=0)
 
 
 def _draw_budgets(axes: Any, name: str, budgets: list[dict[str, Any]]) -> None:
@@ -149,8 +145,19 @@ def _draw_budgets(axes: Any, name: str, budgets: list[dict[str, Any]]) -> None:
         "found": "positives found in the worst case, %",
         "margin_of_positives": "mean worst-case margin of positives",
     }
-    for one, (quantity, title) in zip(axes[:3], titles.items(), strict=True):
-        one.plot([w["budget"] for w in budgets], [w[quantity] for w in budgets], marker=".", label=name)
-        one.set_xscale("symlog", linthresh=1e-4)
+    budgets = sorted(budgets, key=lambda worst: float(worst["budget"]))
+    smallest = min((worst["budget"] for worst in budgets if worst["budget"] > 0), default=1.0)
+    for one, (quantity, title) in zip(axes, titles.items(), strict=True):
+        one.plot([worst["budget"] for worst in budgets], [worst[quantity] for worst in budgets], marker=".", label=name)
+        one.set_xscale("symlog", linthresh=smallest)
         one.set(xlabel="epsilon: every feature may move so far", ylabel=title)
     axes[0].set_yscale("log")
+
+
+def _draw_change(axes: Any, name: str, kind: str, curves: list[dict[str, Any]], k: int, color: str) -> None:
+    curves = [curve for curve in curves if curve["kind"] in (UNCHANGED, kind)]
+    fractions = [curve["fraction"] for curve in curves]
+    for metric, style in ((f"P@{k}", "-"), (f"PSP@{k}", "--")):
+        values = [curve["metrics"][metric] for curve in curves]
+        axes.plot(fractions, values, style, color=color, marker=".", label=f"{name} {metric}")
+    axes.set(xlabel=f"share of the vocabulary {CHANGES[kind]}", ylabel="%")
