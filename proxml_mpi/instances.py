@@ -54,15 +54,15 @@ def open_instances(path: Path, format_name: str, header: ModelHeader, n_per_piec
     source = find_source(path, format_name)
     if source.format == "xmc":
         stream = open_text(path, n_per_piece, n_threads)
-        _check_fit(path, header, stream.form.n_features, stream.form.n_labels)
+        check_shape(path, header, stream.form.n_features, stream.form.n_labels)
         return Instances(stream.form.n_instances, _read_ahead(weigh(stream.pieces, path)))
     dataset = read_source(source, n_threads, (header.n_features, header.n_labels))
-    _check_fit(path, header, dataset.n_features, dataset.n_labels)
+    check_shape(path, header, dataset.n_features, dataset.n_labels)
     whole = next(weigh(iter([dataset]), path))
     return Instances(dataset.n_instances, _cut(whole, n_per_piece))
 
 
-def _check_fit(path: Path, header: ModelHeader, n_features: int, n_labels: int) -> None:
+def check_shape(path: Path, header: ModelHeader, n_features: int, n_labels: int) -> None:
     """Refuse test data of other features or labels than the model's."""
     for what, found, expected in (
         ("features", n_features, header.n_features),

@@ -10,8 +10,9 @@ from proxml_mpi.errors import SettingsError
 from proxml_mpi.files import check_target
 from proxml_mpi.findings import report
 from proxml_mpi.instances import STANDARD_INPUT, Instances, hand_round, open_instances
+from proxml_mpi.lists import merge_share, reduce_evaluation
 from proxml_mpi.progress import Progress, Stages
-from proxml_mpi.ranks.exchange import collect_rows, exchange_rows
+from proxml_mpi.ranks.exchange import collect_rows
 from proxml_mpi.ranks.partition import partition, share_of
 from proxml_mpi.ranks.threads import choose_threads
 from proxml_mpi.ranks.world import World
@@ -24,7 +25,6 @@ from proxml_mpi.score.propensity import (
     reorder_by_propensity,
     score_by_propensity,
 )
-from proxml_mpi.score.topk import TopK, merge_top_k
 from proxml_mpi.score.warm_up import compile_scoring
 from proxml_mpi.settings import PredictSettings
 from proxml_mpi.store.model_reader import ModelHeader, read_header, read_index, read_labels
@@ -139,18 +139,3 @@ def _writing(settings: PredictSettings, world: World, header: ModelHeader, shape
             names = read_names(header.path, header.n_labels, header.n_features).labels
         with writing_predictions(settings.output, shape._replace(label_names=names)) as write:
             yield write
-
-
-def reduce_evaluation(world: World, evaluation: Evaluation) -> None:
-    """Give every rank the sums of all. Collective."""
-    world.sum_up(evaluation.sums)
-    world.take_smallest(evaluation.best_ranks)
-    if evaluation.bootstrap is not None:
-        world.sum_up(evaluation.bootstrap.sums)
-
-
-def merge_share(world: World, top: TopK) -> TopK:
-    """Merge everybody's lists of this rank's share of the instances. Collective."""
-    labels, scores = exchange_rows(world, top.labels), exchange_rows(world, top.scores)
-    parts = [TopK(labels[rank], scores[rank]) for rank in range(world.size)]
-    return merge_top_k(parts, top.labels.shape[1])

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from proxml_mpi.analysis.graph import count_neighbours, find_components, label_pairs, restrict, similarity
 from proxml_mpi.analysis.spectrum import Spectrum, find_spectrum
+from proxml_mpi.analysis.words import aligned
 from proxml_mpi.data.dataset import Dataset
 from proxml_mpi.data.figure import drawing
 from proxml_mpi.data.statistics import histogram
@@ -101,8 +102,7 @@ def _table(facts: dict[str, Any]) -> list[str]:
         *(f"{facts[name]:.2f}" for name in ("positives_per_label", "labels_per_instance")),
         *(_number(facts[name]) for name in ("lambda_2", "lambda_2_of_largest_component")),
     )
-    widths = [max(len(a), len(b)) for a, b in zip(head, row, strict=True)]
-    return ["  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)) for cells in (head, row)]
+    return aligned(head, [row])
 
 
 def _number(value: float | None) -> str:

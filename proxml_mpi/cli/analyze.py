@@ -1,23 +1,39 @@
 """proxml-analyze: the paper's analyses, for any data."""
 
 import json
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from proxml_mpi.cli.options import parse_subcommand
-from proxml_mpi.cli.run import run_alone
+from proxml_mpi.cli.run import run, run_alone
 from proxml_mpi.settings_analyze import GraphSettings
+from proxml_mpi.settings_certify import CertifySettings
 from proxml_mpi.settings_report import ReportSettings
+from proxml_mpi.settings_robustness import RobustnessSettings
+
+if TYPE_CHECKING:
+    from proxml_mpi.ranks.world import World
 
 PROG = "proxml-analyze"
+DESCRIPTION = "Analyse data sets and models as the paper does."
+KINDS = {
+    "graph": GraphSettings,
+    "certify": CertifySettings,
+    "robustness": RobustnessSettings,
+    "report": ReportSettings,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
-    kinds = {"graph": GraphSettings, "report": ReportSettings}
-    name, settings = parse_subcommand(kinds, PROG, "Analyse data sets and models as the paper does.", arguments)
-    commands: dict[str, Callable[[Any], None]] = {"graph": graph, "report": report}
-    return run_alone(PROG, lambda: commands[name](settings))
+    name, settings = parse_subcommand(KINDS, PROG, DESCRIPTION, arguments)
+    if name == "graph":
+        return run_alone(PROG, lambda: graph(settings))
+    if name == "report":
+        return run_alone(PROG, lambda: report(settings))
+    if name == "certify":
+        return run(PROG, settings, lambda world: certify(settings, world))
+    return run(PROG, settings, lambda world: robustness(settings, world))
 
 
 def graph(settings: GraphSettings) -> None:
@@ -38,3 +54,54 @@ def report(settings: ReportSettings) -> None:
 
     write_report(settings)
     print(f"{settings.page}: {settings.page.stat().st_size:,} bytes")
+
+
+def certify(settings: CertifySettings, world: "World") -> None:
+    """Compare LIBLINEAR with certified optima. Collective: every rank calls this."""
+    from proxml_mpi.analysis.certify import compare, runs_of
+    from proxml_mpi.analysis.certify_report import certify_facts, draw, page, write_rows
+    from proxml_mpi.analysis.words import jsonable
+
+    _check_outputs(settings, world)
+    rows, loaded = compare(settings, world)
+    with world.together():
+        if rows is not None:
+            facts = certify_facts(rows, loaded.facts, settings)
+            print(json.dumps(jsonable(facts), indent=2) if settings.json else page(facts), flush=True)
+            if settings.csv is not None:
+                write_rows(settings.csv, rows, runs_of(settings))
+            if settings.plot is not None:
+                draw(settings.plot, rows, runs_of(settings))
+
+
+def robustness(settings: RobustnessSettings, world: "World") -> None:
+    """Measure how models stand perturbed features and a changed vocabulary. Collective: every rank calls this."""
+    from proxml_mpi.analysis.robustness import measure
+    from proxml_mpi.analysis.robustness_page import draw, page
+    from proxml_mpi.analysis.robustness_report import robustness_facts, write_rows
+    from proxml_mpi.analysis.words import jsonable
+
+    _check_outputs(settings, world)
+    found = measure(settings, world)
+    with world.together():
+        if world.is_first:
+            facts = robustness_facts(found, settings)
+            print(json.dumps(jsonable(facts), indent=2) if settings.json else page(facts), flush=True)
+            if settings.csv is not None:
+                write_rows(settings.csv, facts)
+            if settings.plot is not None:
+                draw(settings.plot, facts)
+
+
+def _check_outputs(settings: CertifySettings | RobustnessSettings, world: "World") -> None:
+    """Refuse files that cannot be written, before any work is done for them. Collective: every rank calls this."""
+    from proxml_mpi.data.figure import check_drawing
+    from proxml_mpi.files import check_target
+
+    with world.together():
+        if world.is_first:
+            for path in (settings.csv, settings.plot):
+                if path is not None:
+                    check_target(path, overwrite=True)
+            if settings.plot is not None:
+                check_drawing()

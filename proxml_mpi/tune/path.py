@@ -12,7 +12,7 @@ import numpy as np
 
 from proxml_mpi.data.dataset import Lists
 from proxml_mpi.instances import Piece
-from proxml_mpi.predict import merge_share, reduce_evaluation
+from proxml_mpi.lists import merge_share, reduce_evaluation
 from proxml_mpi.progress import Progress
 from proxml_mpi.ranks.partition import partition, share_of
 from proxml_mpi.ranks.tally import Tally

@@ -27,11 +27,11 @@ import numba
 import numpy as np
 import scipy.sparse
 from authors import Authors
-from liblinear_peer import Liblinear
 from numpy.typing import NDArray
 from peers import PEERS, REPEATS
 
 import proxml_mpi
+from proxml_mpi.analysis.liblinear import Liblinear
 from proxml_mpi.data.dataset import Dataset
 from proxml_mpi.data.text import read_text
 from proxml_mpi.data.weighting import Weighting

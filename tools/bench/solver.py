@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from liblinear_peer import Liblinear
 from numpy.typing import NDArray
 from solver_report import STRATA, exponent, plot, plot_growth, report, strata, write_csv
 
+from proxml_mpi.analysis.liblinear import Liblinear
 from proxml_mpi.data.dataset import Dataset, Lists
 from proxml_mpi.data.split import select
 from proxml_mpi.data.text import read_text
