@@ -28,6 +28,7 @@ Run = Callable[..., CompletedProcess[str]]
 IDENTITY = {"lambda": 0.1, "data_digest": "abc", "n_features": 5, "n_labels": 20}
 # Some seconds on a fast machine: the journal is written twice a second.
 SLOW = ("--solver", "forward-backward", "--tolerance", "1e-9", "--max-iterations", "8000", "--lambda", "0.05")
+QUICK = ("--lambda", "0.05")
 
 
 def make_block(first: int, n_labels: int) -> Block:
@@ -197,6 +198,14 @@ def uninterrupted(small_files: tuple[Path, Path], run: Run, tmp_path_factory: py
     return path
 
 
+@pytest.fixture(scope="session")
+def whole(small_files: tuple[Path, Path], run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("quick") / "model.h5"
+    done = run(["proxml-train", small_files[0], path, *QUICK])
+    assert done.returncode == 0, done.stderr
+    return path
+
+
 def wait_for_blocks(folder: Path, process: Popen[str]) -> None:
     """Wait for a run to write the first of its journal."""
     deadline = time.monotonic() + 120
@@ -247,34 +256,32 @@ def test_signals_and_kills_lose_nothing_that_was_finished(
 
 
 def test_a_part_is_trained_and_the_rest_is_marked(
-    small_files: tuple[Path, Path], uninterrupted: Path, run: Run, tmp_path: Path, small: tuple[Dataset, Dataset]
+    small_files: tuple[Path, Path], whole: Path, run: Run, tmp_path: Path, small: tuple[Dataset, Dataset]
 ) -> None:
     path = tmp_path / "part.h5"
-    command = ["proxml-train", small_files[0], path, *SLOW, "--first-label", "5", "--num-labels", "7"]
+    command = ["proxml-train", small_files[0], path, *QUICK, "--first-label", "5", "--num-labels", "7"]
     done = run(command, ranks=2)
     assert done.returncode == 0, done.stderr
-    with h5py.File(path) as part, h5py.File(uninterrupted) as whole:
+    with h5py.File(path) as part, h5py.File(whole) as complete:
         outcome = part["labels/outcome"][:]
         is_part = np.isin(np.arange(small[0].n_labels), range(5, 12))
         assert np.all(outcome[~is_part] == Outcome.not_trained) and np.all(part["bias"][:][~is_part] == -np.inf)
-        assert np.array_equal(outcome[is_part], whole["labels/outcome"][:][is_part])
-        first, end = whole["weights/indptr"][5], whole["weights/indptr"][12]
-        assert np.array_equal(part["weights/data"][:], whole["weights/data"][first:end])
+        assert np.array_equal(outcome[is_part], complete["labels/outcome"][:][is_part])
+        first, end = complete["weights/indptr"][5], complete["weights/indptr"][12]
+        assert np.array_equal(part["weights/data"][:], complete["weights/data"][first:end])
     wrong = run(["proxml-train", small_files[0], tmp_path / "x.h5", "--first-label", "41"])
     assert wrong.returncode == 2 and "--first-label: found 41, expected at most 40" in wrong.stderr
 
 
-def test_parts_merge_into_the_whole(
-    small_files: tuple[Path, Path], uninterrupted: Path, run: Run, tmp_path: Path
-) -> None:
+def test_parts_merge_into_the_whole(small_files: tuple[Path, Path], whole: Path, run: Run, tmp_path: Path) -> None:
     options = ["--first-label", "0", "--num-labels", "15"], ["--first-label", "15"], ["--first-label", "14"]
     parts = [tmp_path / f"part{i}.h5" for i in range(3)]
     for part, option in zip(parts, options, strict=True):
-        assert run(["proxml-train", small_files[0], part, *SLOW, *option]).returncode == 0
+        assert run(["proxml-train", small_files[0], part, *QUICK, *option]).returncode == 0
     merged = tmp_path / "merged.h5"
     done = run(["proxml-inspect", merged, "--merge", parts[1], parts[0]])
     assert done.returncode == 0, done.stderr
-    assert model_content(merged) == model_content(uninterrupted)
+    assert model_content(merged) == model_content(whole)
     with h5py.File(merged) as file:
         assert "num_labels" not in file.attrs and file.attrs["first_label"] == 0
     again = run(["proxml-inspect", merged, "--merge", *parts[:2]])
@@ -287,7 +294,7 @@ def test_parts_merge_into_the_whole(
         wrong = run(["proxml-inspect", tmp_path / "wrong.h5", "--merge", *chosen])
         assert wrong.returncode == 2 and message in wrong.stderr
     other = tmp_path / "other.h5"
-    assert run(["proxml-train", small_files[0], other, "--first-label", "15", "--max-iterations", "5"]).returncode == 0
+    assert run(["proxml-train", small_files[0], other, "--first-label", "15", "--lambda", "0.1"]).returncode == 0
     wrong = run(["proxml-inspect", tmp_path / "wrong.h5", "--merge", parts[0], other])
     assert wrong.returncode == 2 and "other.h5: lambda is 0.1, expected 0.05 as in" in wrong.stderr
     assert not (tmp_path / "wrong.h5").exists()
