@@ -7,7 +7,7 @@ numpy < 2: python -m venv peers; peers/bin/pip install libpecos omikuji napkinxc
 `compare`. Everything runs on one thread; times are processor times: of training, and the least of three runs of the
 call that ranks all test instances in memory. Programs that solve one label after the other for hours (LIBLINEAR, the
 authors' algorithm) get --slow-seconds a data set, labels in random order: when these end first, the training time is
-extrapolated and there is nothing to judge. Models that DIR has from an earlier run are used again. Ranking is plain for
+extrapolated and there is nothing to judge. What DIR has from an earlier run is used again. Ranking is plain for
 everybody. Writes field.csv, field.md and, with the extra plots, field.png into tools/bench/results.
 """
 
@@ -78,11 +78,19 @@ def main() -> None:
     parser.add_argument("--peers-python", required=True)
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--slow-seconds", type=float, default=120.0)
-    parser.add_argument("--peer-seconds", type=float, default=1200.0, help="a peer that takes longer is left out")
+    parser.add_argument("--most-seconds", type=float, default=1200.0, help="a program that takes longer is left out")
     options = parser.parse_args()
     options.scratch.mkdir(parents=True, exist_ok=True)
-    rows = [row for name in options.sets for row in compare(name, options)]
-    write_results(rows, options)
+    write_results([row for name in options.sets for row in rows_of(name, options)], options)
+
+
+def rows_of(name: str, options: argparse.Namespace) -> list[Row]:
+    """Return the rows of a data set, those of an earlier run if there are any."""
+    path = options.scratch / f"rows-{name}.json"
+    if not path.exists():
+        path.write_text(json.dumps(compare(name, options)))
+    rows: list[Row] = json.loads(path.read_text())
+    return rows
 
 
 def compare(name: str, options: argparse.Namespace) -> list[Row]:
@@ -124,8 +132,12 @@ def ours(options: argparse.Namespace, name: str, program: str, train_file: Path,
     path, report, record = stem.with_suffix(".h5"), stem.with_suffix(".json"), stem.with_suffix(".seconds")
     if not path.exists():
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        words = ["--threads", 1, "--report", report, "--log-level", "warning", *OURS[program]]
-        subprocess.run([str(w) for w in (BIN / "proxml-train", train_file, path, *words)], check=True)
+        words = ["--threads", 1, "--report", report, "--log-level", "warning", "--overwrite", *OURS[program]]
+        command = [str(word) for word in (BIN / "proxml-train", train_file, path, *words)]
+        try:
+            subprocess.run(command, check=True, timeout=options.most_seconds)
+        except subprocess.TimeoutExpired:
+            return not_done(options)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         record.write_text(str(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
     model = proxml_mpi.load_model(path)
@@ -143,6 +155,11 @@ def ours(options: argparse.Namespace, name: str, program: str, train_file: Path,
         "peak bytes": facts["peak_memory_bytes"],
         "labels": found.labels,
     }
+
+
+def not_done(options: argparse.Namespace) -> Row:
+    """Return the row of a program that took too long."""
+    return {"version": "", "training s": f"not done after {options.most_seconds:g} s", "labels": None}
 
 
 def milliseconds(predict: Callable[[], Any], test: Dataset) -> float:
@@ -216,9 +233,9 @@ def theirs(options: argparse.Namespace, peer: str, name: str, files: list[Path])
     row: Row = {"program": peer, "version": PEERS[peer][0], "labels": None}
     try:
         words = [str(word) for word in command]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=options.peer_seconds)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=options.most_seconds)
     except subprocess.TimeoutExpired:
-        return row | {"training s": f"not done after {options.peer_seconds:g} s"}
+        return row | not_done(options)
     if done.returncode != 0:
         raise SystemExit(f"{peer} failed:\n{done.stderr[-2000:]}")
     facts = json.loads(done.stdout.splitlines()[-1])
@@ -289,7 +306,7 @@ def draw(rows: list[Row], sets: list[str]) -> None:
     figure, axes = plt.subplots(2, len(sets), figsize=(4 * len(sets), 7), layout="constrained", squeeze=False)
     for column, name in enumerate(sets):
         for line, metric in enumerate(("P@1", "PSP@5")):
-            for row in (row for row in rows if row["data"] == name and metric in row):
+            for row in (row for row in rows if row["data"] == name and row.get(metric)):
                 marker = "*" if row["program"] == "proxml-mpi" else "o"
                 axes[line, column].plot(row["training s"], row[metric], marker, markersize=9, label=row["program"])
             axes[line, column].set(xscale="log", xlabel="training, processor seconds", ylabel=metric, title=name)
