@@ -196,6 +196,7 @@ def test_wrong_options(options: Sequence[str], message: str, capfd: Capture) -> 
 
 
 def test_mistakes_are_one_message(small_files: tuple[Path, Path], tmp_path: Path, capfd: Capture) -> None:
+    pytest.importorskip("liblinear")
     (tmp_path / "empty.txt").write_text("2 1 1\n 0:1\n 0:1\n")
     for arguments, message in (
         ([tmp_path / "empty.txt"], "empty.txt: found no label with positives and negatives, expected one or more"),

