@@ -128,8 +128,8 @@ def tail_psp(
 
 def ours(options: argparse.Namespace, name: str, program: str, train_file: Path, test: Dataset) -> Row:
     """Train, unless the model is there, and time our ranking; the weighting and checking of instances is part of it."""
-    stem = options.scratch / f"{name}-{program.replace(' ', '').replace(',', '-')}"
-    path, report, record = stem.with_suffix(".h5"), stem.with_suffix(".json"), stem.with_suffix(".seconds")
+    stem = f"{name}-{program.replace(' ', '').replace(',', '-')}"
+    path, report, record = (options.scratch / f"{stem}.{ending}" for ending in ("h5", "json", "seconds"))
     if not path.exists():
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         words = ["--threads", 1, "--report", report, "--log-level", "warning", "--overwrite", *OURS[program]]
