@@ -97,12 +97,17 @@ def compare(name: str, options: argparse.Namespace) -> list[Row]:
     """Train and predict one data set with every program."""
     train_file = options.data / name / "train.txt.xz"
     train, test = read_text(train_file), read_text(options.data / name / "test.txt.xz")
-    n_positives = np.diff(train.positives.indptr)
-    weights = inverse_propensities(n_positives, train.n_instances, PRESETS["other"])
     rows = [{"program": program, **ours(options, name, program, train_file, test)} for program in OURS]
     rows += slow(options, train, test)
     files = [save(options.scratch, f"{name}-{part}", data) for part, data in (("train", train), ("test", test))]
     rows += [theirs(options, peer, name, files) for peer in PEERS]
+    return judge(rows, name, train, test)
+
+
+def judge(rows: list[Row], name: str, train: Dataset, test: Dataset) -> list[Row]:
+    """Replace the lists of every row by what they are worth."""
+    n_positives = np.diff(train.positives.indptr)
+    weights = inverse_propensities(n_positives, train.n_instances, PRESETS["other"])
     for row in rows:
         row["data"] = name
         labels = row.pop("labels")

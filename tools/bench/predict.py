@@ -1,11 +1,13 @@
-"""Prediction at ten million labels: what one rank of 1,024, 256 and 64 would do with its share of them, synthetic.
+"""Prediction against the trees, and at ten million labels.
 
-    python tools/bench/predict.py
+    python tools/bench/predict.py DATA --scratch DIR --peers-python PYTHON [--sets NAME ...]
 
-One thread, processor time. Prediction on real data, against other programs: field.py. Writes predict.md into
-tools/bench/results.
+Programs, interpreter and scratch are those of field.py, whose models are used when DIR has them. One thread, processor
+time: the least of three runs of the call that ranks all test instances in memory. Ten million labels are synthetic:
+what one rank of 1,024, 256 and 64 would do with its share of them. Writes predict.md into tools/bench/results.
 """
 
+import argparse
 import sys
 import time
 from pathlib import Path
@@ -13,27 +15,56 @@ from typing import Any
 
 import numba
 import numpy as np
-from field import table
+from field import judge, ours, save, table, theirs
 
+from proxml_mpi.data.text import read_text
 from proxml_mpi.score.index import Index, build_index, score_top_k
 
 RESULTS = Path(__file__).parent / "results"
+SETS = ("eurlex-4.3k-d5000", "debian-depends")
+TREES = ("PECOS XR-Linear", "omikuji, Parabel-like", "omikuji, Bonsai-like", "napkinXC PLT")
+COLUMNS = ("data", "program", "ms/instance", "times ours", "model bytes", "P@1", "P@5", "PSP@1", "PSP@5")
 K = 5
 
 
 def main() -> None:
-    """Simulate and write."""
-    found = simulate_ten_million_labels()
+    """Compare, simulate and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--scratch", type=Path, required=True)
+    parser.add_argument("--peers-python", required=True)
+    parser.add_argument("--sets", nargs="+", default=SETS)
+    options = parser.parse_args()
+    options.most_seconds = None
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    rows = [row for name in options.sets for row in compare(name, options)]
+    simulated = simulate_ten_million_labels()
     text = [
-        "# Ten million labels: one rank's share at 1,024, 256 and 64 ranks, synthetic",
+        "# Prediction",
         "",
-        "    python tools/bench/predict.py",
+        "    python tools/bench/predict.py ../shared/data --scratch DIR --peers-python peers/bin/python",
         "",
         f"Python {sys.version.split()[0]}, numpy {np.__version__}, numba {numba.__version__}; one thread.",
         "",
-        *table(found, tuple(found[0])),
+        *table(rows, COLUMNS),
+        "",
+        "## Ten million labels: one rank's share at 1,024, 256 and 64 ranks, synthetic",
+        "",
+        *table(simulated, tuple(simulated[0])),
     ]
     (RESULTS / "predict.md").write_text("\n".join(text) + "\n", encoding="utf-8")
+
+
+def compare(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Time our prediction and the trees'."""
+    train_file = options.data / name / "train.txt.xz"
+    train, test = read_text(train_file), read_text(options.data / name / "test.txt.xz")
+    files = [save(options.scratch, f"{name}-{part}", data) for part, data in (("train", train), ("test", test))]
+    rows = [{"program": "proxml-mpi", **ours(options, name, "proxml-mpi", train_file, test)}]
+    rows = judge(rows + [theirs(options, peer, name, files) for peer in TREES], name, train, test)
+    for row in rows:
+        row["times ours"] = round(row["ms/instance"] / rows[0]["ms/instance"], 1)
+    return rows
 
 
 def simulate_ten_million_labels() -> list[dict[str, Any]]:
