@@ -49,9 +49,9 @@ def examine_hosts(world: World) -> Finding:
 
 
 def examine_leftovers(world: World, folder: Path | None = None) -> list[Finding]:
-    """Name what killed mpiruns left, where later ones may stumble over it. Collective; one rank of a node looks."""
+    """Say on rank 0 what killed mpiruns left, where later ones may stumble over it. Collective."""
     left = _leftovers(folder or Path(tempfile.gettempdir())) if world.node_rank == 0 else []
-    paths = [path for paths in world.comm.allgather(left) for path in paths]
+    paths = [path for paths in world.comm.gather(left) or [] for path in paths]
     if not paths:
         return []
     found = f"{len(paths)} folders of killed mpiruns, as {paths[0]}"
