@@ -71,8 +71,8 @@ def reorder_by_propensity(top: TopK, inverse_propensity: NDArray[np.float64]) ->
 def score_by_propensity(top: TopK, inverse_propensity: NDArray[np.float64], k: int) -> TopK:
     """Score lists anew by max(0, 1 + score)^2 x inverse propensity, and cut them to k: rare labels rise.
 
-    The squared hinge puts a negative at a score of -1 and lets the chance of a label grow about as that square. Labels
-    of equal new scores stay in order. top: ranked lists [n_instances, N_RESCORED or more].
+    A score of -1 is that of a sure negative. Labels of equal new scores stay in order. top: ranked lists [n_instances,
+    N_RESCORED or more].
     """
     found = top.labels >= 0
     chance = np.square(np.maximum(1.0 + np.where(found, top.scores.astype(np.float64), -1.0), 0.0))

@@ -33,6 +33,7 @@ from proxml_mpi.store.sources import read_dataset
 RESULTS = Path(__file__).parent / "results"
 EDGES = [1, 2, 3, 5, 9, 17, 65, 257, 1025, 1 << 30]
 NETWORK, DISK = 1e9, 1e8  # bytes a second, cautious
+ROW_BYTES = 75 * 16.0  # of an instance's features, both ways
 N_SCORED = 2000  # instances
 
 
@@ -54,7 +55,7 @@ def main() -> None:
     seconds = np.tile(labels["seconds"][trained].astype(np.float64), copies)
     costs = np.tile(expected_costs(n_positives, labels["lambda"])[trained], copies)
     model_bytes = 8.0 * weights + 60.0 * len(n_positives)
-    machine = Machine(20.0 * facts["n_instances"] * 75, model_bytes, NETWORK, DISK)
+    machine = Machine(ROW_BYTES * facts["n_instances"], model_bytes, NETWORK, DISK)
     point = compute(Labels(seconds, costs), machine, 256, 64)
     predicted = predict(options, trained, copies)
     limit = int(np.count_nonzero(labels["outcome"] == Outcome.iteration_limit))
