@@ -286,7 +286,7 @@ def write_results(rows: list[Row], options: argparse.Namespace) -> None:
         of_set = [{column: row.get(column, "") for column in SHOWN} for row in rows if row["data"] == name]
         text += ["", f"## {name}", "", *table(of_set, SHOWN)]
         text += [""] + [f"{r['program']}: {r['version']}." for r in rows if r["data"] == name and r["program"] in OURS]
-    versions = sorted({str(row["version"]).partition(";")[0] for row in rows})
+    versions = sorted({str(row["version"]).partition(";")[0] for row in rows if row["version"]})
     text += ["", "Versions: " + "; ".join(versions) + "."]
     (RESULTS / "field.md").write_text("\n".join(text) + "\n", encoding="utf-8")
     draw(rows, options.sets)
