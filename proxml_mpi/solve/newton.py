@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 from proxml_mpi.solve.newton_certificate import certify, clear_gradient
 from proxml_mpi.solve.newton_data import (
     FEATURE,
-    IS_TOUCHED,
-    SCORE,
     SUPPORT,
-    TOUCHED,
     WEIGHT,
     NewtonProblem,
     U,
@@ -25,9 +22,11 @@ from proxml_mpi.solve.newton_data import (
     prepare,
     workspace,
 )
-from proxml_mpi.solve.newton_local import gather_matrix, solve_local
+from proxml_mpi.solve.newton_gather import gather_matrix
+from proxml_mpi.solve.newton_local import solve_local
 from proxml_mpi.solve.newton_select import choose_all_rows, choose_columns, choose_near_rows, clear_local
-from proxml_mpi.solve.newton_step import advance, list_near, list_support, spread, take_over, touch
+from proxml_mpi.solve.newton_step import advance, list_near, list_support, spread, take_over
+from proxml_mpi.solve.newton_touch import leave_places, touch_positives
 from proxml_mpi.solve.problem import COLD, Outcome, Solution, Start
 
 __all__ = ["NewtonProblem", "Workspace", "newton_problem", "prepare", "solve", "solve_label", "workspace"]
@@ -61,12 +60,10 @@ def solve_label(
     if len(positives) == 0:
         return np.empty(0, np.int32), np.empty(0, np.float32), 0.0, 0.0, 0.0, 0, NO_POSITIVES, 0
     n_candidates = problem.n_negative
-    n_touched = 0
     for i in positives:
-        work.sign[i] = 1
-        n_touched = touch(work.marks[IS_TOUCHED], work.instances[TOUCHED], i, n_touched)
         if problem.negative[i]:
             n_candidates -= 1
+    n_touched = touch_positives(work, positives)
     n_all = n_candidates + len(positives)
     local = work.local
     b = -2.0 if with_bias else 0.0
@@ -123,7 +120,8 @@ def solve_label(
         if not is_open:
             cap = max(b, min(-1.0, b + 0.3))
         if is_open or iteration <= N_WHOLE:
-            n_rows, read = choose_all_rows(problem, work, n_touched, n_columns)
+            n_touched, read = choose_all_rows(problem, work, n_touched, n_columns)
+            n_rows = n_touched
             n_read += read
         else:
             n_rows = choose_near_rows(work, n_near, n_learned)
@@ -146,16 +144,12 @@ def solve_label(
         is_rounded = False
         # A step that leads nowhere lacked rows or accuracy: take all rows, and solve better, until one does.
         accuracy = ACCURACY if t > 0.01 else 0.3 * accuracy
-    return finish(
-        work, positives, problem.negative, n_touched, n_support, b, objective, gap, iteration, outcome, n_read
-    )
+    return finish(work, n_touched, n_support, b, objective, gap, iteration, outcome, n_read)
 
 
 @inner
 def finish(
     work: Workspace,
-    positives: NDArray[np.int32],
-    negative: NDArray[np.uint8],
     n_touched: int,
     n_support: int,
     b: float,
@@ -166,19 +160,14 @@ def finish(
     n_read: int,
 ) -> Found:
     """Copy the weights out and clear the workspace."""
-    weight, score, touched = work.columns[WEIGHT], work.rows[SCORE], work.instances[TOUCHED]
+    weight = work.columns[WEIGHT]
     features, weights = np.empty(n_support, np.int32), np.empty(n_support, np.float32)
     for k in range(n_support):
         j = work.features[SUPPORT, k]
         features[k] = j
         weights[k] = weight[j]
         weight[j] = 0.0
-    for position in range(n_touched):
-        i = touched[position]
-        work.marks[IS_TOUCHED, i] = 0
-        score[i] = 0.0
-    for i in positives:
-        work.sign[i] = -1 if negative[i] else 0
+    leave_places(work, n_touched)
     return features, weights, b, objective, gap, iteration, outcome, n_read
 
 

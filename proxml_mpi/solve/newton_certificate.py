@@ -5,11 +5,14 @@ the score b; their common a = 2 max(0, 1 + b) enters through the column sums of 
 instances are read, and while b <= -1 only the violating ones.
 """
 
+import numpy as np
+
 from proxml_mpi.solve.newton_data import (
     GRADIENT,
     MET,
     NEAR,
     SCORE,
+    SIGN,
     SUPPORT,
     TOUCHED,
     WEIGHT,
@@ -36,17 +39,17 @@ def certify(
     others it is -common column_sum, where common = 2 max(0, 1 + bias).
     """
     n_touched, n_near, n_support, n_untouched = counts
-    score, weight, support = work.rows[SCORE], work.columns[WEIGHT], work.features[SUPPORT]
+    sign, score, weight, support = work.rows[SIGN], work.rows[SCORE], work.columns[WEIGHT], work.features[SUPPORT]
+    touched, near = work.instances[TOUCHED], work.instances[NEAR]
     common = 2.0 * max(0.0, 1.0 + bias)
     loss = n_untouched * 0.25 * common * common
     total, square = n_untouched * common, n_untouched * common * common
     bias_gradient = -n_untouched * common
-    listed, n_listed = (work.instances[NEAR], n_near) if common == 0.0 else (work.instances[TOUCHED], n_touched)
     n_met, n_read = 0, 0
-    for position in range(n_listed):
-        i = listed[position]
-        y = work.sign[i]
-        a = 2.0 * max(0.0, 1.0 - y * (score[i] + bias))
+    for position in range(n_near if common == 0.0 else n_touched):
+        place = near[position] if common == 0.0 else np.uint32(position + 1)
+        i, y = touched[place], sign[place]
+        a = 2.0 * max(0.0, 1.0 - y * (score[place] + bias))
         loss += 0.25 * a * a
         total += a
         square += a * a

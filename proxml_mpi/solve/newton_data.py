@@ -29,15 +29,16 @@ def inner(function: Function) -> Function:
     return cast(Function, njit(**OPTIONS, **NO_WRAPPER)(function))
 
 
-# Lines of Workspace.rows: scores x.w without the bias and their change along a step, by instance; violations v and
-# their slope along a line; and of the local rows the label, score, residual and trial residual.
-SCORE, SHIFT, VIOLATION, SLOPE, LOCAL_SIGN, LOCAL_SCORE, RESIDUAL, TRIAL_RESIDUAL = range(8)
-# Lines of Workspace.instances: the touched instances (positives and all that share a feature with the weights), those
-# that violate or nearly so, negatives that the last step would violate, the local rows, 1 + the row of an instance, and
-# where a local row ends.
-TOUCHED, NEAR, LEARNED, CHOSEN, ROW, ROW_END = range(6)
-# Lines of Workspace.marks.
-IS_TOUCHED, IS_ACTIVE = range(2)
+# Touched instances (the positives first, then all that share a feature with the weights) have places 1, 2, ...;
+# place 0 takes what is scattered to instances that take no part, and is never read.
+# Lines of Workspace.rows: by place the label +1 or -1, the score x.w without the bias and its change along a step;
+# violations v and their slope along a line; of the local rows the label, score and its change; of the active ones the
+# residual and a trial.
+SIGN, SCORE, SHIFT, VIOLATION, SLOPE, LOCAL_SIGN, LOCAL_SCORE, LOCAL_SHIFT, RESIDUAL, TRIAL_RESIDUAL = range(10)
+# Lines of Workspace.instances: the touched instances by place, the place of an instance (0: none); the places of those
+# that violate or nearly so, of negatives that the last step would violate, and of the local rows; 1 + the row of an
+# instance, where a local row ends, and the active rows of the local ones.
+TOUCHED, PLACE, NEAR, LEARNED, CHOSEN, ROW, ROW_END, ACTIVE = range(8)
 # Lines of Workspace.columns: weights and gradient X'(y a) by feature; and by local column the weights in work, their
 # old values, their change, sums and square sums on the active rows, trial weights, and the last iterates.
 WEIGHT, GRADIENT, U, OLD, CHANGE, SUM, SQUARE, TRIAL, HISTORY = range(9)
@@ -46,8 +47,6 @@ MOST_DIRECT = 128  # weights that are solved for directly
 # Lines of Workspace.features: the features with a computed gradient, those that have a weight, the local columns,
 # 1 + the column of a feature, and a list of local columns.
 MET, SUPPORT, FEATURE, COLUMN, LIST = range(5)
-# Lines of Workspace.starts: where local columns begin, in the local matrix and on its active rows.
-LOCAL, ACTIVE = range(2)
 
 
 class NewtonProblem(NamedTuple):
@@ -67,9 +66,9 @@ class NewtonProblem(NamedTuple):
 
 
 class Local(NamedTuple):
-    """The local matrix by columns, and its active rows; grows with the local problem."""
+    """The local matrix by rows, and its active rows by columns; grows with the local problem."""
 
-    row: NDArray[np.uint32]
+    column: NDArray[np.uint32]
     value: NDArray[np.float32]
     active_row: NDArray[np.uint32]
     active_value: NDArray[np.float32]
@@ -81,14 +80,12 @@ class Workspace(NamedTuple):
     Instances are global ids; rows and columns are positions in the local problem (few instances x few features).
     """
 
-    sign: NDArray[np.int8]  # [n_instances], +1 positive, -1 negative, 0 takes no part
-    rows: NDArray[np.float64]  # [8, n_instances]
-    instances: NDArray[np.uint32]  # [6, n_instances]
-    marks: NDArray[np.uint8]  # [2, n_instances]
+    rows: NDArray[np.float64]  # [10, n_instances + 1]
+    instances: NDArray[np.uint32]  # [8, n_instances + 1]
     columns: NDArray[np.float64]  # [8 + N_HISTORY, n_features + 1]; the bias is the column after the last
     features: NDArray[np.uint32]  # [5, n_features]
     is_met: NDArray[np.uint8]  # [n_features]
-    starts: NDArray[np.uint64]  # [2, n_features + 1]
+    start: NDArray[np.uint64]  # [n_features + 1], where the columns of the active rows begin
     gram: NDArray[np.float64]  # [MOST_DIRECT, MOST_DIRECT]
     local: Local
 
@@ -134,14 +131,12 @@ def workspace(problem: NewtonProblem) -> Workspace:
     """Allocate one thread's arrays."""
     n, d = len(problem.row_start) - 1, len(problem.column_start) - 1
     return Workspace(
-        sign=-problem.negative.astype(np.int8),
-        rows=np.zeros((8, n)),
-        instances=np.zeros((6, n), np.uint32),
-        marks=np.zeros((2, n), np.uint8),
+        rows=np.zeros((10, n + 1)),
+        instances=np.zeros((8, n + 1), np.uint32),
         columns=np.zeros((8 + N_HISTORY, d + 1)),
         features=np.zeros((5, d), np.uint32),
         is_met=np.zeros(d, np.uint8),
-        starts=np.zeros((2, d + 1), np.uint64),
+        start=np.zeros(d + 1, np.uint64),
         gram=np.zeros((MOST_DIRECT, MOST_DIRECT)),
         local=make_local(1 << 14),
     )

@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxml_mpi.solve.newton_data import (
-    ACTIVE,
     CHANGE,
     LIST,
     RESIDUAL,
@@ -24,7 +23,7 @@ def direct_step(
     work: Workspace,
     local: Local,
     size: int,
-    n_rows: int,
+    n_active: int,
     m: float,
     total: float,
     b: float,
@@ -33,11 +32,11 @@ def direct_step(
     half: float,
 ) -> tuple[float, float]:
     """Go along the Newton direction on the listed columns, all with weights, to the minimum; return E and b."""
-    row, value, start, listed = local.active_row, local.active_value, work.starts[ACTIVE], work.features[LIST]
+    row, value, start, listed = local.active_row, local.active_value, work.start, work.features[LIST]
     e, u, s = work.rows[RESIDUAL], work.columns[U], work.columns[SUM]
     force, p = work.columns[CHANGE], work.columns[TRIAL]
     is_free = with_bias and b != 0.0 and b < cap
-    fill_gram(work, local, size, n_rows, m, is_free)
+    fill_gram(work, local, size, n_active, m, is_free)
     for k in range(size):
         j = listed[k]
         rho = -b * s[j]
@@ -70,11 +69,11 @@ def direct_step(
 
 
 @inner
-def fill_gram(work: Workspace, local: Local, size: int, n_rows: int, m: float, is_free: bool) -> None:
+def fill_gram(work: Workspace, local: Local, size: int, n_active: int, m: float, is_free: bool) -> None:
     """Fill the lower triangle of work.gram with X'X (- s s'/m) of the listed columns, plus a little on the diagonal."""
-    row, value, start, listed = local.active_row, local.active_value, work.starts[ACTIVE], work.features[LIST]
+    row, value, start, listed = local.active_row, local.active_value, work.start, work.features[LIST]
     gram, s, dense = work.gram, work.columns[SUM], work.rows[TRIAL_RESIDUAL]
-    for r in range(n_rows):
+    for r in range(n_active):
         dense[r] = 0.0
     top = 0.0
     for k in range(size):

@@ -17,9 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxml_mpi.solve.newton_data import (
-    ACTIVE,
     HISTORY,
-    IS_ACTIVE,
     LIST,
     MOST_DIRECT,
     N_HISTORY,
@@ -51,7 +49,7 @@ def minimise(
     work: Workspace,
     local: Local,
     n: int,
-    n_rows: int,
+    n_active: int,
     m: float,
     total: float,
     cap: float,
@@ -83,11 +81,11 @@ def minimise(
             copy(work.columns[HISTORY + n_kept], u, n)
             n_kept += 1
             if n_kept == N_HISTORY:
-                total, b = extrapolate(work, local, n, n_rows, m, total, b, cap, with_bias, half)
+                total, b = extrapolate(work, local, n, n_active, m, total, b, cap, with_bias, half)
                 n_kept = 0
             since += 1
             if since >= PATIENCE and 0 < n_listed <= MOST_DIRECT:
-                total, b = direct_step(work, local, n_listed, n_rows, m, total, b, cap, with_bias, half)
+                total, b = direct_step(work, local, n_listed, n_active, m, total, b, cap, with_bias, half)
                 n_kept, since = 0, 0
     return b
 
@@ -105,7 +103,7 @@ def sweep(
     half: float,
 ) -> tuple[float, float, float]:
     """Pass once over the listed columns; return the largest change in units of the gradient, E, b."""
-    row, value, listed, start = local.active_row, local.active_value, work.features[LIST], work.starts[ACTIVE]
+    row, value, listed, start = local.active_row, local.active_value, work.features[LIST], work.start
     e, u, s, q = work.rows[RESIDUAL], work.columns[U], work.columns[SUM], work.columns[SQUARE]
     worst = 0.0
     for position in range(n_listed):
@@ -143,7 +141,7 @@ def extrapolate(
     work: Workspace,
     local: Local,
     n: int,
-    n_rows: int,
+    n_active: int,
     m: float,
     total: float,
     b: float,
@@ -155,12 +153,12 @@ def extrapolate(
 
     Weights that are zero stay zero. The trial is taken when the model's value falls.
     """
-    row, value, start = local.active_row, local.active_value, work.starts[ACTIVE]
+    row, value, start = local.active_row, local.active_value, work.start
     e, trial_e, u, trial = work.rows[RESIDUAL], work.rows[TRIAL_RESIDUAL], work.columns[U], work.columns[TRIAL]
     share = np.empty(N_HISTORY - 1)
     combine(work.columns[HISTORY : HISTORY + N_HISTORY], n, share)
     trial_total = total
-    copy(trial_e, e, n_rows)
+    copy(trial_e, e, n_active)
     for j in range(n):
         trial[j] = 0.0
         if u[j] != 0.0:
@@ -171,12 +169,11 @@ def extrapolate(
             for entry in range(start[j], start[j + 1]):
                 trial_e[row[entry]] -= step * value[entry]
     trial_b = best_bias(trial_total, m, cap, with_bias, half)
-    active = work.marks[IS_ACTIVE]
-    value_now = model_value(u, e, b, active, n, n_rows, m, half)
-    if not model_value(trial, trial_e, trial_b, active, n, n_rows, m, half) < value_now:
+    value_now = model_value(u, e, b, n, n_active, m, half)
+    if not model_value(trial, trial_e, trial_b, n, n_active, m, half) < value_now:
         return total, b
     copy(u, trial, n)
-    copy(e, trial_e, n_rows)
+    copy(e, trial_e, n_active)
     return trial_total, trial_b
 
 

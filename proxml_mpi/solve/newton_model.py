@@ -29,19 +29,16 @@ def model_value(
     u: NDArray[np.float64],
     e: NDArray[np.float64],
     b: float,
-    active: NDArray[np.uint8],
     n: int,
-    n_rows: int,
+    n_active: int,
     m: float,
     half: float,
 ) -> float:
     """Return the model's value; active rows beyond the local ones have no features and the label -1."""
-    squares, n_group = 0.0, m
-    for r in range(n_rows):
-        if active[r]:
-            squares += (e[r] - b) * (e[r] - b)
-            n_group -= 1.0
+    squares = 0.0
+    for r in range(n_active):
+        squares += (e[r] - b) * (e[r] - b)
     norm = abs(b)
     for j in range(n):
         norm += abs(u[j])
-    return squares + n_group * (1.0 + b) * (1.0 + b) + 2.0 * half * norm
+    return squares + (m - n_active) * (1.0 + b) * (1.0 + b) + 2.0 * half * norm

@@ -17,6 +17,7 @@ from proxml_mpi.solve.newton_data import (
     OLD,
     ROW,
     SCORE,
+    SIGN,
     SUPPORT,
     TOUCHED,
     WEIGHT,
@@ -26,6 +27,7 @@ from proxml_mpi.solve.newton_data import (
     inner,
     length,
 )
+from proxml_mpi.solve.newton_touch import touch_column
 
 
 @inner
@@ -83,26 +85,6 @@ def add_column(work: Workspace, j: int, n_columns: int) -> int:
 
 
 @inner
-def add_row(row: NDArray[np.uint32], chosen: NDArray[np.uint32], i: int, n_rows: int) -> int:
-    """Append instance i to the local rows unless it is there."""
-    if row[i] > 0:
-        return n_rows
-    chosen[n_rows] = i
-    row[i] = n_rows + 1
-    return n_rows + 1
-
-
-@inner
-def fill_rows(work: Workspace, n_rows: int) -> None:
-    """Copy labels and scores of the chosen rows."""
-    chosen, score = work.instances[CHOSEN], work.rows[SCORE]
-    y, z = work.rows[LOCAL_SIGN], work.rows[LOCAL_SCORE]
-    for r in range(n_rows):
-        y[r] = work.sign[chosen[r]]
-        z[r] = score[chosen[r]]
-
-
-@inner
 def nth_largest(values: NDArray[np.float64], n: int, k: int, copy: NDArray[np.float64]) -> float:
     """Return a threshold that at most k of the n values exceed: the (k+1)-th largest, or -inf when n <= k."""
     if n <= k:
@@ -134,45 +116,54 @@ def nth_largest(values: NDArray[np.float64], n: int, k: int, copy: NDArray[np.fl
 @inner
 def choose_near_rows(work: Workspace, n_near: int, n_learned: int) -> int:
     """List the instances that violate or nearly so, and the learned ones; return their number."""
-    row, chosen, near, learned = (
-        work.instances[ROW],
-        work.instances[CHOSEN],
-        work.instances[NEAR],
-        work.instances[LEARNED],
-    )
-    n_rows = 0
+    touched, row, chosen = work.instances[TOUCHED], work.instances[ROW], work.instances[CHOSEN]
+    near, learned = work.instances[NEAR], work.instances[LEARNED]
     for position in range(n_near):
-        n_rows = add_row(row, chosen, near[position], n_rows)
+        chosen[position] = near[position]
+        row[touched[near[position]]] = position + 1
+    n_rows = n_near
     for position in range(n_learned):
-        n_rows = add_row(row, chosen, learned[position], n_rows)
+        place = learned[position]
+        if row[touched[place]] == 0:
+            chosen[n_rows] = place
+            n_rows += 1
+            row[touched[place]] = n_rows
     fill_rows(work, n_rows)
     return n_rows
 
 
 @inner
 def choose_all_rows(problem: NewtonProblem, work: Workspace, n_touched: int, n_columns: int) -> tuple[int, int]:
-    """List every instance that is touched or has an entry in the columns; return their number and the entries read."""
-    row, chosen, touched = work.instances[ROW], work.instances[CHOSEN], work.instances[TOUCHED]
-    n_rows, n_read = 0, 0
-    for position in range(n_touched):
-        n_rows = add_row(row, chosen, touched[position], n_rows)
+    """List all touched instances after touching those of new columns; return their number and the entries read."""
+    n_read = 0
     for c in range(n_columns):
         j = work.features[FEATURE, c]
         if work.columns[WEIGHT, j] == 0.0:
             n_read += length(problem.column_start, j)
-            for entry in range(problem.column_start[j], problem.column_start[j + 1]):
-                i = problem.column_instance[entry]
-                if work.sign[i] != 0:
-                    n_rows = add_row(row, chosen, i, n_rows)
-    fill_rows(work, n_rows)
-    return n_rows, n_read
+            n_touched = touch_column(problem, work, j, n_touched)
+    touched, row, chosen = work.instances[TOUCHED], work.instances[ROW], work.instances[CHOSEN]
+    for r in range(n_touched):
+        chosen[r] = r + 1
+        row[touched[r + 1]] = r + 1
+    fill_rows(work, n_touched)
+    return n_touched, n_read
+
+
+@inner
+def fill_rows(work: Workspace, n_rows: int) -> None:
+    """Copy labels and scores of the chosen rows."""
+    chosen, sign, score = work.instances[CHOSEN], work.rows[SIGN], work.rows[SCORE]
+    y, z = work.rows[LOCAL_SIGN], work.rows[LOCAL_SCORE]
+    for r in range(n_rows):
+        y[r] = sign[chosen[r]]
+        z[r] = score[chosen[r]]
 
 
 @inner
 def clear_local(work: Workspace, n_rows: int, n_columns: int) -> None:
     """Forget the choice of rows and columns."""
-    row, chosen = work.instances[ROW], work.instances[CHOSEN]
+    row, chosen, touched = work.instances[ROW], work.instances[CHOSEN], work.instances[TOUCHED]
     for r in range(n_rows):
-        row[chosen[r]] = 0
+        row[touched[chosen[r]]] = 0
     for c in range(n_columns):
         work.features[COLUMN, work.features[FEATURE, c]] = 0

@@ -1,19 +1,16 @@
 """Take the step that the local problem proposes, as far as the full objective falls."""
 
-import numpy as np
-from numpy.typing import NDArray
-
 from proxml_mpi.solve.newton_data import (
     CHANGE,
     COLUMN,
     FEATURE,
-    IS_TOUCHED,
     LEARNED,
     NEAR,
     OLD,
     ROW,
     SCORE,
     SHIFT,
+    SIGN,
     SLOPE,
     SUPPORT,
     TOUCHED,
@@ -26,44 +23,20 @@ from proxml_mpi.solve.newton_data import (
     length,
 )
 from proxml_mpi.solve.newton_search import search
+from proxml_mpi.solve.newton_touch import scatter, touch_column
 
-# An instance is near, and joins the local problem, when its v lies above minus this.
-MARGIN = 0.3
-
-
-@inner
-def touch(is_touched: NDArray[np.uint8], touched: NDArray[np.uint32], i: int, n_touched: int) -> int:
-    """Append instance i to the touched ones unless it is there."""
-    if not is_touched[i]:
-        is_touched[i] = 1
-        touched[n_touched] = i
-        return n_touched + 1
-    return n_touched
-
-
-@inner
-def scatter(
-    problem: NewtonProblem, work: Workspace, j: int, factor: float, target: NDArray[np.float64], n_touched: int
-) -> int:
-    """Add factor times column j to target, touching its instances; return the number of touched ones."""
-    touched, is_touched = work.instances[TOUCHED], work.marks[IS_TOUCHED]
-    for entry in range(problem.column_start[j], problem.column_start[j + 1]):
-        i = problem.column_instance[entry]
-        if work.sign[i] != 0:
-            n_touched = touch(is_touched, touched, i, n_touched)
-            target[i] += factor * problem.column_value[entry]
-    return n_touched
+# An instance is near, and joins the local problem, when its v lies above minus this, or would after the same move.
+MARGIN = 0.05
 
 
 @inner
 def list_near(work: Workspace, n_touched: int, b: float) -> int:
     """List the touched instances that violate or nearly so; return their number."""
-    touched, near, score = work.instances[TOUCHED], work.instances[NEAR], work.rows[SCORE]
+    near, sign, score = work.instances[NEAR], work.rows[SIGN], work.rows[SCORE]
     n_near = 0
-    for position in range(n_touched):
-        i = touched[position]
-        if 1.0 - work.sign[i] * (score[i] + b) > -MARGIN:
-            near[n_near] = i
+    for place in range(1, n_touched + 1):
+        if 1.0 - sign[place] * (score[place] + b) > -MARGIN:
+            near[n_near] = place
             n_near += 1
     return n_near
 
@@ -78,7 +51,9 @@ def spread(problem: NewtonProblem, work: Workspace, n_columns: int, n_touched: i
         change[c] = u[c] - work.columns[WEIGHT, j]
         if change[c] != 0.0:
             n_read += length(problem.column_start, j)
-            n_touched = scatter(problem, work, j, change[c], shift, n_touched)
+            if work.columns[WEIGHT, j] == 0.0:
+                n_touched = touch_column(problem, work, j, n_touched)
+            scatter(problem, work, j, change[c], shift)
     return n_touched, n_read
 
 
@@ -89,8 +64,8 @@ def take_over(problem: NewtonProblem, work: Workspace, n_columns: int, n_touched
     Scores are computed afresh: what is certified after this has not drifted. No other feature may have a weight.
     """
     score = work.rows[SCORE]
-    for position in range(n_touched):
-        score[work.instances[TOUCHED, position]] = 0.0
+    for place in range(1, n_touched + 1):
+        score[place] = 0.0
     n_support, n_read = 0, 0
     for c in range(n_columns):
         j, weight = work.features[FEATURE, c], work.columns[U, c]
@@ -99,7 +74,8 @@ def take_over(problem: NewtonProblem, work: Workspace, n_columns: int, n_touched
             work.features[SUPPORT, n_support] = j
             n_support += 1
             n_read += length(problem.column_start, j)
-            n_touched = scatter(problem, work, j, weight, score, n_touched)
+            n_touched = touch_column(problem, work, j, n_touched)
+            scatter(problem, work, j, weight, score)
     return n_touched, n_support, n_read
 
 
@@ -118,28 +94,21 @@ def advance(
 
     Negatives outside the local problem that the full step would violate are learned for the next one.
     """
-    score, shift, violation, slopes = work.rows[SCORE], work.rows[SHIFT], work.rows[VIOLATION], work.rows[SLOPE]
-    touched, near, learned = work.instances[TOUCHED], work.instances[NEAR], work.instances[LEARNED]
-    row, u, change, old, weight = (
-        work.instances[ROW],
-        work.columns[U],
-        work.columns[CHANGE],
-        work.columns[OLD],
-        work.columns[WEIGHT],
-    )
+    sign, score, shift = work.rows[SIGN], work.rows[SCORE], work.rows[SHIFT]
+    violation, slopes = work.rows[VIOLATION], work.rows[SLOPE]
+    near, learned = work.instances[NEAR], work.instances[LEARNED]
+    u, change, old, weight = work.columns[U], work.columns[CHANGE], work.columns[OLD], work.columns[WEIGHT]
     step = new_b - b
     n_lines, n_known = 0, n_learned
-    for position in range(n_touched):
-        i = touched[position]
-        y = work.sign[i]
-        v = 1.0 - y * (score[i] + b)
-        slope = -y * (shift[i] + step)
+    for place in range(1, n_touched + 1):
+        v = 1.0 - sign[place] * (score[place] + b)
+        slope = -sign[place] * (shift[place] + step)
         if v > 0.0 or v + slope > 0.0:
             violation[n_lines] = v
             slopes[n_lines] = slope
             n_lines += 1
-            if v + slope > 0.0 and row[i] == 0:
-                learned[n_learned] = i
+            if v + slope > 0.0 and work.instances[ROW, work.instances[TOUCHED, place]] == 0:
+                learned[n_learned] = place
                 n_learned += 1
     for c in range(n_columns):
         old[c] = weight[work.features[FEATURE, c]]
@@ -152,12 +121,13 @@ def advance(
             learned[position] = learned[n_known + position]
     b = new_b if t == 1.0 else b + t * step
     n_near = 0
-    for position in range(n_touched):
-        i = touched[position]
-        score[i] += t * shift[i]
-        shift[i] = 0.0
-        if 1.0 - work.sign[i] * (score[i] + b) > -MARGIN:
-            near[n_near] = i
+    for place in range(1, n_touched + 1):
+        moved = t * shift[place]
+        score[place] += moved
+        shift[place] = 0.0
+        # What has just moved far may come back as far.
+        if 1.0 - sign[place] * (score[place] + b) > -MARGIN - abs(moved + t * step):
+            near[n_near] = place
             n_near += 1
     for c in range(n_columns):
         weight[work.features[FEATURE, c]] = u[c] if t == 1.0 else old[c] + t * change[c]
