@@ -87,8 +87,8 @@ def choose_active(
 ) -> tuple[int, float, float, float]:
     """List the active rows, with residuals y - x.u; return their number, m and total with the group, and the pull.
 
-    m and total count and sum all residuals. The pull on the bias is half the negative derivative of the loss with respect
-    to it; rows exactly at v = 0, and the group at b = -1, belong to the model when the bias wants to rise.
+    m and total count and sum all residuals. The pull on the bias is half the negative derivative of the loss with
+    respect to it; rows exactly at v = 0, and the group at b = -1, belong to the model when the bias wants to rise.
     """
     y, z, e, active = work.rows[LOCAL_SIGN], work.rows[LOCAL_SCORE], work.rows[RESIDUAL], work.instances[ACTIVE]
     pull = 0.0
