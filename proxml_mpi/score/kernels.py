@@ -17,6 +17,7 @@ Float64 = NDArray[np.float64]
 Matrix = tuple[Int64, Int32, Float32]
 
 BLOCK = 64  # labels that are passed over together
+ONE, TWO, THREE, FOUR = (np.uint64(k) for k in range(1, 5))  # an unsigned index plus an int would be a float
 
 
 @njit(cache=True, nogil=True)
@@ -163,8 +164,18 @@ def rank_all(
     feature_indptr, positions, weights = by_feature
     for entry in range(indptr[i], indptr[i + 1]):
         feature, value = indices[entry], np.float64(values[entry])
-        for place in range(feature_indptr[feature], feature_indptr[feature + 1]):
+        place, n_places = np.uint64(feature_indptr[feature]), feature_indptr[feature + 1] - feature_indptr[feature]
+        # The labels of a feature differ, so that four of its sums can be under way at once.
+        for _ in range(n_places // 4):
+            a, b = np.uint32(positions[place]), np.uint32(positions[place + ONE])
+            c, d = np.uint32(positions[place + TWO]), np.uint32(positions[place + THREE])
+            sum_a, sum_b = sums[a] + value * weights[place], sums[b] + value * weights[place + ONE]
+            sum_c, sum_d = sums[c] + value * weights[place + TWO], sums[d] + value * weights[place + THREE]
+            sums[a], sums[b], sums[c], sums[d] = sum_a, sum_b, sum_c, sum_d
+            place += FOUR
+        for _ in range(n_places % 4):
             sums[np.uint32(positions[place])] += value * weights[place]
+            place += ONE
     limit = entry_limit(scores)
     for begin in range(0, len(bias), BLOCK):
         # The slack is far above the rounding of bias + sum, and far below what lets too many pass.
