@@ -4,11 +4,11 @@
 
 DATA holds NAME/train.txt.xz and NAME/test.txt.xz. The peers need an interpreter of their own, since libpecos wants
 numpy < 2: python -m venv peers; peers/bin/pip install libpecos omikuji napkinxc. LIBLINEAR comes with our extra
-`compare`. Everything runs on one thread; times are processor times: of training, and the least of three runs of the
-call that ranks all test instances in memory. Programs that solve one label after the other for hours (LIBLINEAR, the
-authors' algorithm) get --slow-seconds a data set, labels in random order: when these end first, the training time is
-extrapolated and there is nothing to judge. What DIR has from an earlier run is used again. Ranking is plain for
-everybody. Writes field.csv, field.md and, with the extra plots, field.png into tools/bench/results.
+`compare`. Everything runs on one thread; times are processor times: of training, and the least of the runs within ten
+seconds, at least three, of the call that ranks all test instances in memory. Programs that solve one label after the
+other for hours (LIBLINEAR, the authors' algorithm) get --slow-seconds a data set, labels in random order: when these end
+first, the training time is extrapolated and there is nothing to judge. What DIR has from an earlier run is used again.
+Ranking is plain for everybody. Writes field.csv, field.md and, with the extra plots, field.png into tools/bench/results.
 """
 
 import argparse
@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse
 from authors import Authors
 from numpy.typing import NDArray
-from peers import PEERS, REPEATS
+from peers import PEERS, least_seconds
 
 import proxml_mpi
 from proxml_mpi.analysis.liblinear import Liblinear
@@ -168,13 +168,8 @@ def not_done(options: argparse.Namespace) -> Row:
 
 
 def milliseconds(predict: Callable[[], Any], test: Dataset) -> float:
-    """Return the processor time of an instance, the least of a few runs."""
-    seconds = []
-    for _ in range(REPEATS):
-        began = time.process_time()
-        predict()
-        seconds.append(time.process_time() - began)
-    return round(1e3 * float(min(seconds)) / test.n_instances, 4)
+    """Return the processor time of an instance, the least of some runs."""
+    return round(1e3 * least_seconds(predict)[0] / test.n_instances, 4)
 
 
 def slow(options: argparse.Namespace, train: Dataset, test: Dataset) -> list[Row]:

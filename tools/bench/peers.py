@@ -18,7 +18,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-REPEATS = 3
+REPEATS, LEAST_SECONDS = 3, 10.0  # of prediction: so often, and for so long
+
+
+def least_seconds(predict: "Predict") -> tuple[float, Any]:
+    """Return the processor time of the quickest of some runs, and what was predicted; other work slows the others."""
+    seconds: list[float] = []
+    while len(seconds) < REPEATS or sum(seconds) < LEAST_SECONDS:
+        began = time.process_time()
+        found = predict()
+        seconds.append(time.process_time() - began)
+    return min(seconds), found
 
 
 class Data:
@@ -170,11 +180,7 @@ def main() -> None:
     if is_new:
         (folder / "trained").write_text(f"{time.process_time() - began:.1f}")
         (folder / "peak").write_text(str(peak_bytes()))
-    seconds = []
-    for _ in range(REPEATS):
-        began = time.process_time()
-        found = predict()
-        seconds.append(time.process_time() - began)
+    seconds, found = least_seconds(predict)
     labels = np.full((test.X.shape[0], k), -1, np.int32)
     for i, row in enumerate(lists(found)):
         ranked = sorted(row, key=lambda pair: (-pair[1], pair[0]))[:k]
@@ -184,7 +190,7 @@ def main() -> None:
     facts = {
         "name": name,
         "version": f"{package} {importlib.metadata.version(package)}",
-        "ms_per_instance": 1e3 * min(seconds) / test.X.shape[0],
+        "ms_per_instance": 1e3 * seconds / test.X.shape[0],
         "model_bytes": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file() and f.name not in kept),
         "peak_bytes": int((folder / "peak").read_text()),
         "training_cpu_seconds": float((folder / "trained").read_text()),

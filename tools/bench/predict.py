@@ -3,8 +3,9 @@
     python tools/bench/predict.py DATA --scratch DIR --peers-python PYTHON [--sets NAME ...]
 
 Programs, interpreter and scratch are those of field.py, whose models are used when DIR has them. One thread, processor
-time: the least of three runs of the call that ranks all test instances in memory. Ten million labels are synthetic:
-what one rank of 1,024, 256 and 64 would do with its share of them. Writes predict.md into tools/bench/results.
+time: the least of the runs within ten seconds, at least three, of the call that ranks all test instances in memory. Ten
+million labels are synthetic: what one rank of 1,024, 256 and 64 would do with its share of them. Writes predict.md into
+tools/bench/results.
 """
 
 import argparse
