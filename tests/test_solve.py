@@ -1,5 +1,7 @@
 """The objective, its certificate, the paper's Algorithm 1 and the threads over labels, by independent roads."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from conftest import dense
@@ -149,6 +151,34 @@ def test_threads_and_order_change_no_bit() -> None:
     for label, solution in alone.items():
         other = together[label]
         assert [np.asarray(v).tobytes() for v in solution[:-1]] == [np.asarray(v).tobytes() for v in other[:-1]]
+
+
+def test_twins_are_solved_once_and_equal_what_they_would_be_alone() -> None:
+    problem, _ = random_problem(8)
+    solved: list[bytes] = []
+
+    class Counting(ForwardBackward):
+        def solve(
+            self, workspace: Any, positives: np.ndarray, penalty: float, start: Start, stop: np.ndarray
+        ) -> Solution:
+            solved.append(positives.tobytes())
+            return super().solve(workspace, positives, penalty, start, stop)
+
+    solver = Counting(problem, 1e-4, 10**5, has_bias=True)
+    lists = [np.array(p, np.int32) for p in ([3], [1, 2], [3], [1, 2], [3], list(range(20)), list(range(20)))]
+    penalties = [0.2, 0.2, 0.2, 0.2, 0.3, 0.2, 0.2]
+    found = solve_labels(solver, np.arange(7), lists.__getitem__, penalties.__getitem__, 1, RUN_ON)
+    together = dict(item for item in found if item is not None)
+    # Label 4 has another lambda, labels 5 and 6 too many positives to be looked up.
+    assert solved == [lists[label].tobytes() for label in (0, 1, 4, 5, 6)]
+    for label, solution in together.items():
+        alone = solver.solve(solver.workspace(), lists[label], penalties[label], COLD, RUN_ON)
+        assert [np.asarray(v).tobytes() for v in solution[:-1]] == [np.asarray(v).tobytes() for v in alone[:-1]]
+    # With a start of their own, labels are no twins.
+    solved.clear()
+    start = Start(np.array([0], np.int32), np.array([0.5], np.float32), -1.0)
+    list(solve_labels(solver, np.arange(3), lists.__getitem__, penalties.__getitem__, 1, RUN_ON, lambda label: start))
+    assert len(solved) == 3
 
 
 def test_stop_ends_labels_in_hand_and_begins_none() -> None:

@@ -25,6 +25,32 @@ class Solver(Protocol):
 
 
 Solved = tuple[int, Solution]  # a label and its solution
+N_TWINS, MOST_POSITIVES = 4096, 16  # solutions that are kept for twins, and up to how many positives
+
+
+class _Twins:
+    """The last solutions of rare labels: labels with the same positives and lambda have the same solution, to the bit.
+
+    Many rare labels have such twins, most of them nearby: everything that only one document cites, say.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._solutions: dict[tuple[bytes, float], Solution] = {}
+
+    def find(self, positives: NDArray[np.int32], penalty: float) -> Solution | None:
+        """Return the solution of a twin, if one is known."""
+        with self._lock:
+            return self._solutions.get((positives.tobytes(), penalty)) if len(positives) <= MOST_POSITIVES else None
+
+    def keep(self, positives: NDArray[np.int32], penalty: float, solution: Solution) -> None:
+        """Keep a solution for twins to come; forget the oldest."""
+        if len(positives) > MOST_POSITIVES or solution.outcome == Outcome.not_trained:
+            return
+        with self._lock:
+            self._solutions[positives.tobytes(), penalty] = solution
+            if len(self._solutions) > N_TWINS:
+                del self._solutions[next(iter(self._solutions))]
 
 
 def label_penalties(n_positives: NDArray[np.int64], penalty: float, exponent: float) -> NDArray[np.float64]:
@@ -57,13 +83,18 @@ def solve_labels(
     """
     waiting: queue.SimpleQueue[int | None] = queue.SimpleQueue()
     finished: queue.SimpleQueue[Solved | BaseException | None] = queue.SimpleQueue()
+    twins = _Twins()
 
     def solve_one(workspace: Any, label: int) -> Solution:
         instances = positives(label)
         if len(instances) == 0:
             return unsolvable(Outcome.no_positives)
-        began = time.thread_time()
-        solution = solver.solve(workspace, instances, penalties(label), start(label), stop)
+        began, penalty, begin_with = time.thread_time(), penalties(label), start(label)
+        solution = twins.find(instances, penalty) if begin_with is COLD else None
+        if solution is None:
+            solution = solver.solve(workspace, instances, penalty, begin_with, stop)
+            if begin_with is COLD:
+                twins.keep(instances, penalty, solution)
         return solution._replace(seconds=time.thread_time() - began)
 
     def work() -> None:

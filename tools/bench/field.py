@@ -6,9 +6,10 @@ DATA holds NAME/train.txt.xz and NAME/test.txt.xz. The peers need an interpreter
 numpy < 2: python -m venv peers; peers/bin/pip install libpecos omikuji napkinxc. LIBLINEAR comes with our extra
 `compare`. Everything runs on one thread; times are processor times: of training, and the least of the runs within ten
 seconds, at least three, of the call that ranks all test instances in memory. Programs that solve one label after the
-other for hours (LIBLINEAR, the authors' algorithm) get --slow-seconds a data set, labels in random order: when these end
-first, the training time is extrapolated and there is nothing to judge. What DIR has from an earlier run is used again.
-Ranking is plain for everybody. Writes field.csv, field.md and, with the extra plots, field.png into tools/bench/results.
+other for hours (LIBLINEAR, the authors' algorithm) get --slow-seconds a data set, labels in random order: when these
+end first, the training time is extrapolated and there is nothing to judge. What DIR has from an earlier run is used
+again. Ranking is plain for everybody. Writes field.csv, field.md and, with the extra plots, field.png into
+tools/bench/results.
 """
 
 import argparse
