@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
-from proxml_mpi.solve.block import assemble_block, untrained_block
+from proxml_mpi.solve.block import assemble_block, join_neighbours, untrained_block
 from proxml_mpi.solve.forward_backward import ForwardBackward
 from proxml_mpi.solve.labels import expected_costs, label_penalties, solve_labels
 from proxml_mpi.solve.objective import certify, largest_useful_penalty, loss_gradient, squared_hinge
@@ -209,6 +209,23 @@ def test_costs_and_penalties_grow_with_positives() -> None:
     assert np.all(expected_costs(n_positives, np.array([0.1, 0.1, 0.1, 0.2, 0.1]))[3] < costs[3])
     assert len(expected_costs(n_positives[:0], np.empty(0))) == 0
     assert label_penalties(np.array([0, 1, 4, 100]), 0.1, 0.5) == pytest.approx([0.1, 0.1, 0.2, 1.0])
+
+
+def test_neighbouring_blocks_join() -> None:
+    problem, _ = random_problem(8)
+    solved = solve_all(ForwardBackward(problem, 1e-3, 1000, has_bias=True), 1, np.arange(5), RUN_ON)
+    whole = assemble_block(7, list(solved.values()), np.arange(5), np.full(5, 0.2))
+    parts = [
+        assemble_block(
+            7 + first, [solved[k] for k in range(first, end)], np.arange(first, end), np.full(end - first, 0.2)
+        )
+        for first, end in ((3, 5), (0, 1), (1, 3))
+    ]
+    (joined,) = join_neighbours(parts)
+    assert joined.first_label == 7
+    assert [(a.dtype, a.tobytes()) for a in joined[1:]] == [(a.dtype, a.tobytes()) for a in whole[1:]]
+    assert [(b.first_label, b.end_label) for b in join_neighbours(parts[:2])] == [(7, 8), (10, 12)]
+    assert len(join_neighbours(parts, most_weights=1)) == 3 and join_neighbours([]) == []
 
 
 def test_a_block_holds_its_labels_in_order() -> None:

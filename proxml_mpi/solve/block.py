@@ -34,6 +34,27 @@ class Block(NamedTuple):
         return self.first_label + self.n_labels
 
 
+def join_neighbours(blocks: Sequence[Block], most_weights: int = 1 << 22) -> list[Block]:
+    """Return the same labels, ascending, in fewer blocks: neighbours are joined up to a number of weights."""
+    runs: list[list[Block]] = []
+    n_weights = 0
+    for block in sorted(blocks, key=lambda block: block.first_label):
+        n_weights += len(block.indices)
+        if not runs or runs[-1][-1].end_label != block.first_label or n_weights > most_weights:
+            runs.append([])
+            n_weights = len(block.indices)
+        runs[-1].append(block)
+    return [_join(run) for run in runs]
+
+
+def _join(run: list[Block]) -> Block:
+    """Return neighbouring blocks as one."""
+    begins = np.cumsum([0, *(len(block.indices) for block in run)])
+    indptr = np.concatenate([[0], *(block.indptr[1:] + begin for block, begin in zip(run, begins, strict=False))])
+    others = (np.concatenate(arrays) for arrays in zip(*(block[2:] for block in run), strict=True))
+    return Block(run[0].first_label, indptr, *others)
+
+
 def untrained_block(first_label: int, n_positives: NDArray[np.int64], penalties: NDArray[np.float64]) -> Block:
     """Return the block of labels that are left out of training."""
     solutions = [unsolvable(Outcome.not_trained)] * len(n_positives)

@@ -22,7 +22,7 @@ from proxml_mpi import __version__
 from proxml_mpi.errors import FileError, ModelError, UserError
 from proxml_mpi.files import partial_name, put_in_place
 from proxml_mpi.ranks.world import World
-from proxml_mpi.solve.block import Block
+from proxml_mpi.solve.block import Block, join_neighbours
 from proxml_mpi.store.checksums import HEADER_DIGEST, header_digest, label_checksums
 from proxml_mpi.store.hdf5 import choose_parallel, read_slice, reading, write_slice, writing
 from proxml_mpi.store.layout import CHECKSUM, FORMAT, FORMAT_VERSION, PER_LABEL, PER_WEIGHT
@@ -65,6 +65,7 @@ def write_model(
     Collective: every rank calls this; the blocks of all ranks hold every label once, in whatever order. Rank 0 has the
     names.
     """
+    blocks = join_neighbours(blocks)
     all_spans = list(itertools.chain(*world.comm.allgather(_spans(blocks))))
     first_weights, n_weights = _place(blocks, all_spans, facts.n_labels)
     created = world.from_first(_now())
@@ -97,6 +98,7 @@ def write_model(
 
 def write_model_alone(path: Path, blocks: Sequence[Block], facts: ModelFacts, names: Names = NO_NAMES) -> None:
     """Write a model without MPI; the blocks hold every label once."""
+    blocks = join_neighbours(blocks)
     first_weights, n_weights = _place(blocks, _spans(blocks), facts.n_labels)
     temporary = partial_name(path)
     try:
