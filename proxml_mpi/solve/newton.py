@@ -108,8 +108,8 @@ def solve_label(
             continue
         iteration += 1
         common = 2.0 * max(0.0, 1.0 + b)
-        # Every new column is read whole: rare labels take few at a time, large supports grow by doubling.
-        n_new = n_support if n_support > 100 else max(4, n_support // 2, len(positives) // 16)
+        # Every new column is read whole: rare labels take few at a time, larger supports double.
+        n_new = max(n_support if n_support > 20 else max(4, n_support // 2), len(positives) // 8)
         n_columns, worst = choose_columns(problem, work, n_support, n_met, common, penalty, n_new)
         clear_gradient(work, n_met)
         if with_bias:
