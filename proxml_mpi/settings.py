@@ -85,6 +85,12 @@ class TrainSettings(LoggingSettings):
     lambda_exponent: float | None = option(
         None, "lambda of a label = lambda x positives^EXPONENT [with --lambda, as in the paper: 0]", shapes_model=True
     )
+    ridge: float = option(
+        0.0,
+        "with --penalty l1: add RATIO x the label's lambda / 2 |w|^2, an elastic net",
+        metavar="RATIO",
+        shapes_model=True,
+    )
     solver: str = option(
         "newton",
         "newton: exact and fast; forward-backward: the paper's Algorithm 1",
@@ -131,6 +137,10 @@ class TrainSettings(LoggingSettings):
     def __post_init__(self) -> None:
         _require_finite("--lambda", self.label_lambda, above=0.0)
         _require_finite("--lambda-exponent", self.label_exponent)
+        if not 0 <= self.ridge < math.inf:
+            raise SettingsError("--ridge", self.ridge, "a finite number, at least 0")
+        if self.ridge > 0 and self.penalty == "l2":
+            raise SettingsError("--ridge", self.ridge, "0: --penalty l2 is a ridge already")
         _require_finite("--tolerance", self.tolerance, above=0.0)
         _require_at_least("--first-label", self.first_label, 0)
         _require_at_least("--block-size", self.block_size, 1)

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ class TuneSettings(LoggingSettings):
     )
     lambda_exponent: tuple[float, ...] = option(
         (0.0,), "the exponents to try: lambda of a label = lambda x positives^EXPONENT", metavar="X,X,..."
+    )
+    ridge: tuple[float, ...] = option(
+        (0.0,), "the ridges to try, as ratios to lambda: see proxml-train", metavar="RATIO,RATIO,..."
     )
     cold: bool = option(False, "start every lambda from nothing, as proxml-train does, to the same bits")
     metric: str = option("P@1", f"what to choose the best by: NAME@K, NAME one of {', '.join(METRICS)}", metavar="NAME")
@@ -74,7 +78,8 @@ class TuneSettings(LoggingSettings):
     threads: int | None = like(TrainSettings, "threads")
 
     def __post_init__(self) -> None:
-        for name, values in (("--lambda", self.lambda_), ("--lambda-exponent", self.lambda_exponent)):
+        tried = (("--lambda", self.lambda_), ("--lambda-exponent", self.lambda_exponent), ("--ridge", self.ridge))
+        for name, values in tried:
             if not values:
                 raise SettingsError(name, "", "at least one number")
         match = re.fullmatch(r"(\w+)@(\d{1,6})", self.metric)
@@ -93,9 +98,8 @@ class TuneSettings(LoggingSettings):
             raise SettingsError("--overwrite", "no --model", "to be given with --model")
         if self.plot is not None and self.plot.suffix not in (".png", ".svg", ".pdf"):
             raise SettingsError("--plot", str(self.plot), "a name that ends in .png, .svg or .pdf")
-        for exponent in self.lambda_exponent:
-            for lambda_ in self.lambda_:
-                self.training(lambda_, exponent)
+        for ridge, exponent, lambda_ in product(self.ridge, self.lambda_exponent, self.lambda_):
+            self.training(lambda_, exponent, ridge)
         self.scoring()
 
     @property
@@ -108,11 +112,26 @@ class TuneSettings(LoggingSettings):
         """Return the exponents, each once."""
         return tuple(dict.fromkeys(self.lambda_exponent))
 
-    def training(self, lambda_: float, exponent: float) -> TrainSettings:
+    @property
+    def ridges(self) -> tuple[float, ...]:
+        """Return the ridges, each once."""
+        return tuple(dict.fromkeys(self.ridge))
+
+    @property
+    def paths(self) -> tuple[tuple[float, float], ...]:
+        """Return ridge and exponent of every path."""
+        return tuple(product(self.ridges, self.exponents))
+
+    @property
+    def first(self) -> TrainSettings:
+        """Return the settings of proxml-train where the first path begins."""
+        return self.training(self.path[0], self.exponents[0], self.ridges[0])
+
+    def training(self, lambda_: float, exponent: float, ridge: float) -> TrainSettings:
         """Return the settings of proxml-train at one point of the path; what they refuse raises SettingsError."""
         own = {field.name for field in dataclasses.fields(self)}
         kept = {f.name: getattr(self, f.name) for f in dataclasses.fields(TrainSettings) if f.name in own}
-        chosen: dict[str, Any] = {"lambda_": lambda_, "lambda_exponent": exponent or None}
+        chosen: dict[str, Any] = {"lambda_": lambda_, "lambda_exponent": exponent or None, "ridge": ridge}
         chosen["model"] = self.model or NO_MODEL
         return TrainSettings(**kept | chosen)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,12 +30,18 @@ def random_matrix(seed: int, n_instances: int = 40, n_features: int = 15, densit
 
 
 def solve(
-    X: np.ndarray, positives: list[int], penalty: float, tolerance: float = 1e-7, has_bias: bool = True
+    X: np.ndarray,
+    positives: list[int],
+    penalty: float,
+    tolerance: float = 1e-7,
+    has_bias: bool = True,
+    ridge: float = 0.0,
 ) -> Solution:
     prepared = newton.prepare(as_problem(X))
     of_label = np.array(positives, np.int32)
     gap_limit = tolerance * len(positives)
-    return newton.solve(prepared, newton.workspace(prepared), of_label, penalty, gap_limit, 500, has_bias)
+    work = newton.workspace(prepared)
+    return newton.solve(prepared, work, of_label, penalty, gap_limit, 500, has_bias, ridge=ridge)
 
 
 def signs(n_instances: int, positives: list[int]) -> np.ndarray:
@@ -44,28 +51,39 @@ def signs(n_instances: int, positives: list[int]) -> np.ndarray:
 
 
 def dense_certificate(
-    X: np.ndarray, y: np.ndarray, w: np.ndarray, b: float, penalty: float, has_bias: bool
+    X: np.ndarray, y: np.ndarray, w: np.ndarray, b: float, penalty: float, has_bias: bool, ridge: float = 0.0
 ) -> tuple[float, float]:
     """Objective, and the dual value of the point that (w, b) suggests, made feasible."""
     columns = np.hstack([X, np.ones((len(X), 1))]) if has_bias else X
     v = np.maximum(0, 1 - y * (X @ w + b))
-    objective = penalty * (np.abs(w).sum() + abs(b)) + (v**2).sum()
+    objective = penalty * (np.abs(w).sum() + abs(b)) + ridge / 2 * (w @ w) + (v**2).sum()
     a = 2 * v
     largest = np.abs(columns.T @ (y * a)).max(initial=0)
     scale = min(1, penalty / largest if largest else 1, 2 * a.sum() / (a @ a) if a.any() else 1)
-    return objective, scale * a.sum() - scale**2 * (a @ a) / 4
+    dual = scale * a.sum() - scale**2 * (a @ a) / 4
+    if ridge > 0:
+        pull = abs(y @ a) if has_bias else 0.0
+        scale = min(1, penalty / pull if pull else 1)
+        excess = np.maximum(0, scale * np.abs(X.T @ (y * a)) - penalty)
+        dual = max(dual, scale * a.sum() - scale**2 * (a @ a) / 4 - excess @ excess / (2 * ridge))
+    return objective, dual
 
 
 def check(
-    X: np.ndarray, positives: list[int], penalty: float, has_bias: bool = True, tolerance: float = 1e-7
+    X: np.ndarray,
+    positives: list[int],
+    penalty: float,
+    has_bias: bool = True,
+    tolerance: float = 1e-7,
+    ridge: float = 0.0,
 ) -> Solution:
     """Solve, derive the certificate again, and hold the objective against the dual bound."""
     X = X.astype(np.float32).astype(np.float64)  # as the solver sees it
-    found = solve(X, positives, penalty, tolerance, has_bias)
+    found = solve(X, positives, penalty, tolerance, has_bias, ridge)
     assert found.outcome == Outcome.converged
     y, w = signs(len(X), positives), np.zeros(X.shape[1])
     w[found.features] = found.weights
-    objective, dual = dense_certificate(X, y, w, found.bias, penalty, has_bias)
+    objective, dual = dense_certificate(X, y, w, found.bias, penalty, has_bias, ridge)
     assert found.objective == pytest.approx(objective, rel=1e-9, abs=1e-12)
     assert -1e-9 * (1 + objective) <= found.duality_gap <= tolerance * len(positives)
     assert found.duality_gap <= objective - dual + 1e-9 * (1 + objective)
@@ -219,3 +237,125 @@ def test_order_threads_and_used_workspaces_change_no_bit() -> None:
     forwards = all_labels(np.arange(40), 1)
     backwards = all_labels(np.arange(40)[::-1], 3)
     assert all(same(forwards[label], backwards[label]) for label in range(40))
+
+
+def split_reference(X: np.ndarray, y: np.ndarray, penalty: float, ridge: float, has_bias: bool) -> float:
+    """The optimum with a ridge by scipy, as a smooth problem in two non-negative halves of the weights."""
+    Z = np.hstack([X, np.ones((len(X), 1))]) if has_bias else X
+    d = Z.shape[1]
+    mu = np.full(d, ridge)
+    mu[d - has_bias :] = 0.0
+
+    def value(halves: np.ndarray) -> tuple[float, np.ndarray]:
+        w = halves[:d] - halves[d:]
+        v = np.maximum(0, 1 - y * (Z @ w))
+        slope = mu * w - 2 * Z.T @ (y * v)
+        objective = penalty * halves.sum() + mu @ w**2 / 2 + v @ v
+        return float(objective), np.concatenate([penalty + slope, penalty - slope])
+
+    options = {"maxiter": 50_000, "maxfun": 100_000, "ftol": 1e-16, "gtol": 1e-10, "maxcor": 50}
+    found = scipy.optimize.minimize(
+        value, np.zeros(2 * d), jac=True, bounds=[(0, None)] * (2 * d), method="L-BFGS-B", options=options
+    )
+    return float(found.fun)
+
+
+RIDGES = st.sampled_from([1e-3, 0.1, 1.5, 30.0])
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6),
+    log_penalty=st.floats(-3, 1.5),
+    ridge=RIDGES,
+    n_positives=st.integers(1, 39),
+    has_bias=st.booleans(),
+    density=st.sampled_from([0.05, 0.3, 1.0]),
+)
+def test_certified_optimum_with_a_ridge(
+    seed: int, log_penalty: float, ridge: float, n_positives: int, has_bias: bool, density: float
+) -> None:
+    positives = sorted(np.random.default_rng(seed).permutation(40)[:n_positives].tolist())
+    X, penalty = random_matrix(seed, density=density), 10**log_penalty
+    check(X, positives, penalty, has_bias, ridge=ridge * penalty)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6),
+    penalty=st.floats(0.1, 3),
+    ridge=RIDGES,
+    n_positives=st.integers(1, 24),
+    has_bias=st.booleans(),
+    is_negative=st.booleans(),
+)
+def test_agreement_with_a_second_solver_with_a_ridge(
+    seed: int, penalty: float, ridge: float, n_positives: int, has_bias: bool, is_negative: bool
+) -> None:
+    X = random_matrix(seed, 25, 8)
+    X = X if is_negative else np.abs(X)
+    positives = sorted(np.random.default_rng(seed).permutation(25)[:n_positives].tolist())
+    found = solve(X, positives, penalty, 1e-8, has_bias, ridge * penalty)
+    expected = split_reference(X, signs(25, positives), penalty, ridge * penalty, has_bias)
+    assert found.objective == pytest.approx(expected, rel=1e-6)
+    assert expected >= found.objective - found.duality_gap - 1e-9 * expected
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**6), penalty=st.floats(0.1, 3), ridge=RIDGES)
+def test_agreement_with_forward_backward_with_a_ridge(seed: int, penalty: float, ridge: float) -> None:
+    X = random_matrix(seed)
+    positives = np.array([1, 5, 9], np.int32)
+    second = ForwardBackward(as_problem(X), 1e-7, 200_000, has_bias=True, ridge=ridge)
+    other = second.solve(second.workspace(), positives, penalty, COLD, RUN_ON)
+    assert other.outcome == Outcome.converged and other.duality_gap <= 3e-7
+    found = solve(X, positives.tolist(), penalty, 1e-7, ridge=ridge * penalty)
+    assert found.objective == pytest.approx(other.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("penalty", [0.01, 1.0])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_special_labels_with_a_ridge(case: str, penalty: float, has_bias: bool) -> None:
+    X, positives = CASES[case]
+    check(X, positives, penalty, has_bias, tolerance=1e-5, ridge=1.5 * penalty)
+
+
+def test_a_ridge_where_most_instances_violate() -> None:
+    """The bias is above -1: features that no touched instance has take part in the dual bound."""
+    generator = np.random.default_rng(5)
+    X = np.eye(60)[generator.integers(0, 60, 300)] * generator.normal(size=(300, 1))
+    for penalty in (0.5, 5.0, 50.0):
+        found = check(X, list(range(140)), penalty, ridge=penalty)
+        assert found.bias > -1.0
+
+
+@pytest.mark.parametrize("ratio", [1e-12, 1e-310])
+def test_a_tiny_ridge_is_next_to_none(ratio: float) -> None:
+    X, positives = random_matrix(35), [1, 2, 3]
+    without = check(X, positives, 0.1)
+    found = check(X, positives, 0.1, ridge=0.1 * ratio)
+    assert found.objective == pytest.approx(without.objective, abs=1e-6)
+
+
+def test_weights_shrink_and_spread_with_the_ridge() -> None:
+    X, positives = np.repeat(random_matrix(36, 60, 10), 3, axis=1), [1, 2, 3, 4]
+    found = [check(X, positives, 0.1, ridge=ridge) for ridge in (0.0, 0.1, 1.0, 10.0)]
+    norms = [float((s.weights.astype(float) ** 2).sum()) for s in found]
+    assert norms == sorted(norms, reverse=True) and len(found[0].features) < len(found[2].features)
+    # Features that are alike share what one of them would carry.
+    assert found[2].weights[found[2].features % 3 == 0] == pytest.approx(
+        found[2].weights[found[2].features % 3 == 1], rel=1e-3
+    )
+    ends = [s.objective for s in found]
+    assert ends == sorted(ends)
+
+
+def test_a_warm_start_with_a_ridge() -> None:
+    X, positives = random_matrix(33, 80, 40), np.array([1, 2, 3, 4, 5], np.int32)
+    solver = make_solver(Plan("newton", 1e-6, 500, has_bias=True, ridge=1.5), as_problem(X))
+    cold = solver.solve(solver.workspace(), positives, 0.1, COLD, RUN_ON)
+    start = Start(cold.features, cold.weights, cold.bias)
+    warm = solver.solve(solver.workspace(), positives, 0.1, start, RUN_ON)
+    assert warm.outcome == Outcome.converged and warm.iterations <= 2 < cold.iterations
+    assert warm.objective == pytest.approx(cold.objective, abs=2e-6 * len(positives))

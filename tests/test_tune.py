@@ -185,6 +185,24 @@ def test_l2_and_dataset_files(small_files: tuple[Path, Path], tmp_path: Path, ca
     assert text["points"][0]["metrics"] == tuned(capfd, path, *options)["points"][0]["metrics"]
 
 
+def test_ridges_are_tried_as_well(
+    small_files: tuple[Path, Path], parts: tuple[Path, Path], tmp_path: Path, capfd: Capture
+) -> None:
+    table, plot = tmp_path / "tune.csv", tmp_path / "tune.svg"
+    rule = ("--lambda", 0.3, "--lambda-exponent", 0.4)
+    options = (*rule, "--ridge", "0,1.5,0", *TFIDF, "--fraction", 0.25, "--seed", 4, "--csv", table, "--plot", plot)
+    facts = tuned(capfd, small_files[0], *options)
+    assert [point["ridge"] for point in facts["points"]] == [0, 1.5]
+    for point in facts["points"]:
+        expected, model = separately(tmp_path, parts, *rule, "--ridge", point["ridge"])
+        assert point["metrics"] == expected["metrics"] and point["n_weights"] == read_header(model).indptr[-1]
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [row["ridge"] for row in rows] == ["0.0", "1.5"]
+    assert tune.main([str(small_files[0]), "--lambda", "1", "--ridge", "2", *TFIDF, *QUIET]) == 0
+    page = capfd.readouterr().out
+    assert "best: --lambda 1 --lambda-exponent 0 --ridge 2, P@1 " in page and "--ridge 2 --weighting tfidf" in page
+
+
 def test_a_stop_says_how_to_go_on(
     small_files: tuple[Path, Path], tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

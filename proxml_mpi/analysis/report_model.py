@@ -16,6 +16,7 @@ SETTINGS = (
     "penalty",
     "lambda",
     "lambda_exponent",
+    "ridge",
     "solver",
     "tolerance",
     "max_iterations",

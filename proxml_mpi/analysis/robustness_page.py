@@ -44,9 +44,10 @@ def _models_page(facts: dict[str, Any]) -> list[str]:
     for name, model in zip(model_names(facts), facts["models"], strict=True):
         metrics = model["curves"][0]["metrics"]
         exponent = f" n^{model['lambda_exponent']:g}" if model["lambda_exponent"] else ""
+        ridge = f", ridge {model['ridge']:g}" if model["ridge"] else ""
         numbers = (f"{metrics[f'{metric}@{k}']:.2f}" for metric in ("P", "PSP") for k in ks)
         size = (f"{model['n_weights']:,}", f"{model['weights_per_label']:.1f}", f"{model['model_bytes'] / 1e6:.1f}")
-        rows.append((name, f"{model['lambda']:g}{exponent}", *size, *numbers))
+        rows.append((name, f"{model['lambda']:g}{exponent}{ridge}", *size, *numbers))
     paths = [f"model {name}: {m['model']}" for name, m in zip(model_names(facts), facts["models"], strict=True)]
     return [f"{facts['n_instances']:,} instances of {facts['test']}", *paths, "", *aligned(head, rows)]
 

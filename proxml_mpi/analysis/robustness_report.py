@@ -84,6 +84,7 @@ def _model(model: Measured, settings: RobustnessSettings, n_instances: int) -> d
         "penalty": str(attributes.get("penalty", "")),
         "lambda": float(attributes.get("lambda", np.nan)),
         "lambda_exponent": float(attributes.get("lambda_exponent", np.nan)),
+        "ridge": float(attributes["ridge"]),
         "prune": float(attributes.get("prune", np.nan)),
         "n_weights": n_weights,
         "weights_per_label": n_weights / max(int(np.count_nonzero(np.diff(header.indptr))), 1),

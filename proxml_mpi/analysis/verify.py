@@ -70,7 +70,7 @@ def verify(settings: InspectSettings, world: World) -> None:
 
 def training_settings(header: ModelHeader, settings: InspectSettings) -> TrainSettings:
     """Return the settings that the model was trained with, as far as they define its problems."""
-    names = ("penalty", "lambda", "negatives", "seed", "bias", "weighting", "normalize", "prune")
+    names = ("penalty", "lambda", "ridge", "negatives", "seed", "bias", "weighting", "normalize", "prune")
     for name in names:
         if name not in header.attributes:
             raise ModelError(header.path, f"attribute {name}: found nothing, expected a setting of the training")
@@ -92,7 +92,8 @@ def _require_trained_on(header: ModelHeader, digest: str, training: TrainSetting
 
 def _verifier(training: TrainSettings, world: World, problem: Problem) -> Verifier:
     """Make the verifier; what it derives from the data is there once a node. Collective."""
-    plan = Plan(training.method, training.tolerance, training.iteration_limit, training.bias)
+    limits = (training.tolerance, training.iteration_limit, training.bias)
+    plan = Plan(training.method, *limits, ridge=training.ridge)
     if training.penalty == "l2":
         return Verifier(problem, plan)
     sums = sum_negatives(problem, training.negatives, training.seed) if world.is_first else None

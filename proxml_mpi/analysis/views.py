@@ -39,6 +39,7 @@ def label_facts(header: ModelHeader, names: Names, label: int, top: int) -> dict
         "duality_gap": float(block.duality_gap[0]),
         "gap_per_positive": float(block.duality_gap[0]) / max(n_positives, 1),
         "lambda": float(block.lambda_[0]),
+        "ridge": float(header.attributes["ridge"]),
         "iterations": int(block.iterations[0]),
         "seconds": float(block.seconds[0]),
         "bias": float(block.bias[0]),
@@ -56,13 +57,14 @@ def label_facts(header: ModelHeader, names: Names, label: int, top: int) -> dict
 
 def label_page(facts: dict[str, Any]) -> str:
     """Return a label's facts for people."""
+    ridge = f", ridge {facts['ridge']:g} x lambda" if facts["ridge"] else ""
     return "\n".join(
         [
             f"label {naming(facts['label'], facts['name'])}",
             f"{facts['n_positives']:,} positives, {facts['outcome'].replace('_', ' ')} "
             f"after {facts['iterations']} iterations, {facts['seconds']:.4f} s",
-            f"lambda {facts['lambda']:g}, objective {facts['objective']:.6g}, duality gap {facts['duality_gap']:.1e} "
-            f"({facts['gap_per_positive']:.1e} per positive)",
+            f"lambda {facts['lambda']:g}{ridge}, objective {facts['objective']:.6g}, "
+            f"duality gap {facts['duality_gap']:.1e} ({facts['gap_per_positive']:.1e} per positive)",
             f"bias {facts['bias']:.4f}, {facts['n_weights']:,} weights, the {len(facts['features'])} largest:",
             *(f"{row['weight']:>10.4f}  {naming(row['feature'], row['name'])}" for row in facts["features"]),
         ]

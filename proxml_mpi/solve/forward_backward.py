@@ -6,7 +6,8 @@ One iteration, L being the squared hinge loss, L'(w) = -2 sum_i y_i x_i max(0, v
     accept when  L(w') <= L(w) + L'(w)(w' - w) + |w' - w|^2 / (2 gamma),  else shorten gamma and try again
 
 The paper prints the soft threshold as lambda and the gradient with a squared violation; both are misprints: neither
-belongs to the objective that it states, and the objective decides. The bias is a feature of value 1.
+belongs to the objective that it states, and the objective decides. The bias is a feature of value 1. A ridge mu/2 |w|^2
+belongs to the backward step, which then divides the weights by 1 + gamma mu.
 
 R. Babbar and B. Schölkopf, Data scarcity, robustness and extreme multi-label classification,
 Machine Learning 108, 2019.
@@ -19,7 +20,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from proxml_mpi.solve.objective import certify, dual_value, l1_norm, loss_gradient, score_instances, squared_hinge
+from proxml_mpi.solve.objective import (
+    best_dual_value,
+    certify,
+    loss_gradient,
+    penalised,
+    score_instances,
+    squared_hinge,
+)
 from proxml_mpi.solve.problem import Outcome, Problem, Solution, Start
 
 Array = Any
@@ -52,6 +60,7 @@ class ForwardBackward:
     tolerance: float  # of the gap, per positive
     max_iterations: int
     has_bias: bool
+    ridge: float = 0.0  # mu / lambda
 
     def workspace(self) -> Workspace:
         n_instances, n_features = len(self.problem.row_start) - 1, len(self.problem.column_start) - 1
@@ -73,7 +82,15 @@ class ForwardBackward:
         workspace.weights[start.features] = start.weights
         limit = self.tolerance * len(positives)
         bias, objective, gap, iterations, outcome = _forward_backward(
-            self.problem, workspace, start.bias, penalty, limit, self.max_iterations, self.has_bias, stop
+            self.problem,
+            workspace,
+            start.bias,
+            penalty,
+            self.ridge * penalty,
+            limit,
+            self.max_iterations,
+            self.has_bias,
+            stop,
         )
         workspace.is_positive[positives] = 0
         features = np.flatnonzero(workspace.weights).astype(np.int32)
@@ -87,6 +104,7 @@ def _forward_backward(
     space: Workspace,
     bias: float,
     penalty: float,
+    ridge: float,
     gap_limit: float,
     max_iterations: int,
     has_bias: bool,
@@ -101,11 +119,9 @@ def _forward_backward(
     while True:
         bias_gradient, a_sum, a_square_sum = loss_gradient(problem, space.scores, space.is_positive, space.gradient)
         loss = 0.25 * a_square_sum
-        largest = abs(bias_gradient) if has_bias else 0.0
-        for j in range(len(space.gradient)):
-            largest = max(largest, abs(space.gradient[j]))
-        best_dual = max(best_dual, dual_value(largest, a_sum, a_square_sum, penalty))
-        gap = penalty * (l1_norm(space.weights) + abs(bias)) + loss - best_dual
+        pull = abs(bias_gradient) if has_bias else 0.0
+        best_dual = max(best_dual, best_dual_value(space.gradient, pull, a_sum, a_square_sum, penalty, ridge))
+        gap = penalised(space.weights, bias, penalty, ridge) + loss - best_dual
         # Half the limit, so that rounding the weights to float32 cannot spoil what has been reached.
         if gap <= 0.5 * gap_limit:
             outcome = CONVERGED
@@ -115,14 +131,14 @@ def _forward_backward(
         if stop[0] != 0:
             outcome = NOT_TRAINED
             break
-        bias, gamma = _step(problem, space, bias, bias_gradient, loss, gamma * LENGTHEN, penalty, has_bias)
+        bias, gamma = _step(problem, space, bias, bias_gradient, loss, gamma * LENGTHEN, penalty, ridge, has_bias)
         iterations += 1
 
     for j in range(len(space.weights)):
         space.weights[j] = np.float32(space.weights[j])
     bias = float(np.float32(bias))
     objective, dual = certify(
-        problem, space.weights, bias, space.is_positive, penalty, has_bias, space.scores, space.gradient
+        problem, space.weights, bias, space.is_positive, penalty, has_bias, space.scores, space.gradient, ridge
     )
     gap = objective - max(best_dual, dual)
     if outcome == CONVERGED and gap > gap_limit:
@@ -139,6 +155,7 @@ def _step(
     loss: float,
     gamma: float,
     penalty: float,
+    ridge: float,
     has_bias: bool,
 ) -> tuple[float, float]:
     """Take one accepted step: update space.weights and space.scores, return the new bias and the gamma that held."""
@@ -148,7 +165,9 @@ def _step(
         slope = bias_gradient * difference
         square = difference * difference
         for j in range(len(space.weights)):
-            moved = soft_threshold(space.weights[j] - gamma * space.gradient[j], gamma * penalty)
+            moved = soft_threshold(space.weights[j] - gamma * space.gradient[j], gamma * penalty) / (
+                1.0 + gamma * ridge
+            )
             difference = moved - space.weights[j]
             slope += space.gradient[j] * difference
             square += difference * difference

@@ -45,6 +45,7 @@ def solve_label(
     work: Workspace,
     positives: NDArray[np.int32],
     penalty: float,
+    ridge: float,
     gap_tolerance: float,
     max_iterations: int,
     with_bias: bool,
@@ -81,7 +82,7 @@ def solve_label(
     outcome, iteration = ITERATION_LIMIT, 0
     while True:
         objective, dual, bias_gradient, n_met, read = certify(
-            problem, work, (n_touched, n_near, n_support, n_all - n_touched), b, penalty, with_bias
+            problem, work, (n_touched, n_near, n_support, n_all - n_touched), b, penalty, ridge, with_bias
         )
         n_read += read
         best_dual = max(best_dual, dual)
@@ -110,7 +111,7 @@ def solve_label(
         common = 2.0 * max(0.0, 1.0 + b)
         # Every new column is read whole: rare labels take few at a time, larger supports double.
         n_new = max(n_support if n_support > 20 else max(4, n_support // 2), len(positives) // 8)
-        n_columns, worst = choose_columns(problem, work, n_support, n_met, common, penalty, n_new)
+        n_columns, worst = choose_columns(problem, work, n_support, n_met, common, penalty, ridge, n_new)
         clear_gradient(work, n_met)
         if with_bias:
             sign_term = penalty if b > 0.0 else -penalty
@@ -134,11 +135,24 @@ def solve_label(
         # Rows that enter or leave end a model's use before it is minimised; labels that take long need it better.
         n_sweeps = 20 * max(1, iteration - 20)
         new_b = solve_local(
-            work, local, n_rows, n_columns, b, cap, float(n_group), with_bias, penalty, accuracy * worst, n_sweeps
+            work,
+            local,
+            n_rows,
+            n_columns,
+            b,
+            cap,
+            float(n_group),
+            with_bias,
+            penalty,
+            ridge,
+            accuracy * worst,
+            n_sweeps,
         )
         n_touched, read = spread(problem, work, n_columns, n_touched)
         n_read += read
-        t, b, n_near, n_learned = advance(work, n_columns, n_touched, n_all - n_touched, b, new_b, penalty, n_learned)
+        t, b, n_near, n_learned = advance(
+            work, n_columns, n_touched, n_all - n_touched, b, new_b, penalty, ridge, n_learned
+        )
         n_support = list_support(work, n_support, n_columns)
         clear_local(work, n_rows, n_columns)
         is_rounded = False
@@ -181,8 +195,14 @@ def solve(
     with_bias: bool = True,
     start: Start = COLD,
     stop: NDArray[np.uint8] = RUN_ON,
+    ridge: float = 0.0,
 ) -> Solution:
-    """Solve one label to a duality gap of at most gap_tolerance (absolute); `stop[0]` turning non-zero abandons it."""
-    found = solve_label(problem, work, positives, penalty, gap_tolerance, max_iterations, with_bias, *start, stop)
+    """Solve one label to a duality gap of at most gap_tolerance (absolute); `stop[0]` turning non-zero abandons it.
+
+    ridge: mu, the factor of |w|^2 / 2 beside penalty |w|_1.
+    """
+    found = solve_label(
+        problem, work, positives, penalty, ridge, gap_tolerance, max_iterations, with_bias, *start, stop
+    )
     order = np.argsort(found[0])
     return Solution(found[0][order], found[1][order], *found[2:7])

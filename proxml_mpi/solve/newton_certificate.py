@@ -11,6 +11,7 @@ from proxml_mpi.solve.newton_data import (
     GRADIENT,
     MET,
     NEAR,
+    OLD,
     SCORE,
     SIGN,
     SUPPORT,
@@ -21,7 +22,7 @@ from proxml_mpi.solve.newton_data import (
     inner,
     length,
 )
-from proxml_mpi.solve.objective import dual_value
+from proxml_mpi.solve.objective import dual_value, ridge_dual_value
 
 
 @inner
@@ -31,6 +32,7 @@ def certify(
     counts: tuple[int, int, int, int],
     bias: float,
     penalty: float,
+    ridge: float,
     with_bias: bool,
 ) -> tuple[float, float, float, int, int]:
     """Return objective, dual value, gradient of the bias, number of met features, entries read.
@@ -61,10 +63,17 @@ def certify(
     largest = finish_gradient(problem, work, common, n_met)
     if with_bias:
         largest = max(largest, abs(bias_gradient))
-    norm = abs(bias)
+    norm, squares = abs(bias), 0.0
     for position in range(n_support):
         norm += abs(weight[support[position]])
-    return penalty * norm + loss, dual_value(largest, total, square, penalty), bias_gradient, n_met, n_read
+        squares += weight[support[position]] ** 2
+    objective = penalty * norm + 0.5 * ridge * squares + loss
+    dual = dual_value(largest, total, square, penalty)
+    if ridge > 0.0:
+        pull = abs(bias_gradient) if with_bias else 0.0
+        n_steep = list_steep(problem, work, common, penalty, n_met)
+        dual = max(dual, ridge_dual_value(work.columns[OLD], n_steep, pull, total, square, penalty, ridge))
+    return objective, dual, bias_gradient, n_met, n_read
 
 
 @inner
@@ -95,6 +104,25 @@ def finish_gradient(problem: NewtonProblem, work: Workspace, common: float, n_me
             if not work.is_met[j]:
                 return max(largest, common * abs(float(problem.column_sum[j])))
     return largest
+
+
+@inner
+def list_steep(problem: NewtonProblem, work: Workspace, common: float, penalty: float, n_met: int) -> int:
+    """List every gradient beyond penalty in OLD, of met features and of others; return their number."""
+    gradient, met, steep = work.columns[GRADIENT], work.features[MET], work.columns[OLD]
+    n_steep = 0
+    for position in range(n_met):
+        if abs(gradient[met[position]]) > penalty:
+            steep[n_steep] = gradient[met[position]]
+            n_steep += 1
+    if common > 0.0:
+        for j in problem.column_order:
+            if common * abs(problem.column_sum[j]) <= penalty:
+                break
+            if not work.is_met[j]:
+                steep[n_steep] = common * problem.column_sum[j]
+                n_steep += 1
+    return n_steep
 
 
 @inner

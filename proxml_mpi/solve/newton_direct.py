@@ -30,16 +30,17 @@ def direct_step(
     cap: float,
     with_bias: bool,
     half: float,
+    half_ridge: float,
 ) -> tuple[float, float]:
     """Go along the Newton direction on the listed columns, all with weights, to the minimum; return E and b."""
     row, value, start, listed = local.active_row, local.active_value, work.start, work.features[LIST]
     e, u, s = work.rows[RESIDUAL], work.columns[U], work.columns[SUM]
     force, p = work.columns[CHANGE], work.columns[TRIAL]
     is_free = with_bias and b != 0.0 and b < cap
-    fill_gram(work, local, size, n_active, m, is_free)
+    fill_gram(work, local, size, n_active, m, is_free, half_ridge)
     for k in range(size):
         j = listed[k]
-        rho = -b * s[j]
+        rho = -b * s[j] - half_ridge * u[j]
         for entry in range(start[j], start[j + 1]):
             rho += value[entry] * e[row[entry]]
         force[k] = rho - (half if u[j] > 0.0 else -half)
@@ -69,8 +70,10 @@ def direct_step(
 
 
 @inner
-def fill_gram(work: Workspace, local: Local, size: int, n_active: int, m: float, is_free: bool) -> None:
-    """Fill the lower triangle of work.gram with X'X (- s s'/m) of the listed columns, plus a little on the diagonal."""
+def fill_gram(
+    work: Workspace, local: Local, size: int, n_active: int, m: float, is_free: bool, half_ridge: float
+) -> None:
+    """Fill the lower triangle of work.gram with X'X (- s s'/m) + mu/2 of the listed columns, and a little more."""
     row, value, start, listed = local.active_row, local.active_value, work.start, work.features[LIST]
     gram, s, dense = work.gram, work.columns[SUM], work.rows[TRIAL_RESIDUAL]
     for r in range(n_active):
@@ -90,7 +93,7 @@ def fill_gram(work: Workspace, local: Local, size: int, n_active: int, m: float,
             dense[row[entry]] = 0.0
         top = max(top, gram[k, k])
     for k in range(size):
-        gram[k, k] += 1e-7 * top
+        gram[k, k] += 1e-7 * top + half_ridge
 
 
 @inner

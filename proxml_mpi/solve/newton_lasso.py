@@ -1,16 +1,16 @@
 """The quadratic model on fixed active rows, a Lasso, by coordinate descent with extrapolation; the bias is eliminated.
 
-    min over u, b:  sum over active rows (y - x.u - b)^2 + lambda (|u|_1 + |b|),    b <= cap
+    min over u, b:  sum over active rows (y - x.u - b)^2 + lambda (|u|_1 + |b|) + mu/2 |u|^2,    b <= cap
 
 The residual e = y - Xu is kept without the bias, E is its sum over the m active rows, and after every change of u
 
-    b = min(soft(E, lambda / 2) / m, cap),    rho_j = sum over rows of x_j (e - b): half the negative gradient.
+    b = min(soft(E, lambda / 2) / m, cap),    rho_j = sum over rows of x_j (e - b) - mu/2 u_j: half the negative slope.
 
-While b is free it follows u, and the curvature of a coordinate is q_j - s_j^2 / m, s and q being the sums of a column
-and of its squares. The active rows are few and the model ill conditioned: sweeps alone crawl. Anderson's extrapolation
-of the last iterates (Bertrand and Massias, 2021) costs half a sweep every fifth sweep and is taken when it lowers the
-model; small supports are solved directly when ten sweeps have not done it. (On large ones the Newton direction crosses
-hundreds of kinks, and a factorisation buys less than the sweeps of the same time.)
+While b is free it follows u, and the curvature of a coordinate is q_j - s_j^2 / m + mu/2, s and q being the sums of a
+column and of its squares. The active rows are few and the model ill conditioned: sweeps alone crawl. Anderson's
+extrapolation of the last iterates (Bertrand and Massias, 2021) costs half a sweep every fifth sweep and is taken when
+it lowers the model; small supports are solved directly when ten sweeps have not done it. (On large ones the Newton
+direction crosses hundreds of kinks, and a factorisation buys less than the sweeps of the same time.)
 """
 
 import numpy as np
@@ -55,6 +55,7 @@ def minimise(
     cap: float,
     with_bias: bool,
     half: float,
+    half_ridge: float,
     tolerance: float,
     max_sweeps: int,
 ) -> float:
@@ -68,7 +69,7 @@ def minimise(
         listed[j] = j
     n_listed, is_full, n_kept, since = n, True, 0, 0
     for _ in range(max_sweeps):
-        worst, total, b = sweep(work, local, n_listed, m, total, b, cap, with_bias, half)
+        worst, total, b = sweep(work, local, n_listed, m, total, b, cap, with_bias, half, half_ridge)
         if worst <= tolerance and is_full:
             break
         is_full = worst <= tolerance
@@ -81,11 +82,11 @@ def minimise(
             copy(work.columns[HISTORY + n_kept], u, n)
             n_kept += 1
             if n_kept == N_HISTORY:
-                total, b = extrapolate(work, local, n, n_active, m, total, b, cap, with_bias, half)
+                total, b = extrapolate(work, local, n, n_active, m, total, b, cap, with_bias, half, half_ridge)
                 n_kept = 0
             since += 1
             if since >= PATIENCE and 0 < n_listed <= MOST_DIRECT:
-                total, b = direct_step(work, local, n_listed, n_active, m, total, b, cap, with_bias, half)
+                total, b = direct_step(work, local, n_listed, n_active, m, total, b, cap, with_bias, half, half_ridge)
                 n_kept, since = 0, 0
     return b
 
@@ -101,6 +102,7 @@ def sweep(
     cap: float,
     with_bias: bool,
     half: float,
+    half_ridge: float,
 ) -> tuple[float, float, float]:
     """Pass once over the listed columns; return the largest change in units of the gradient, E, b."""
     row, value, listed, start = local.active_row, local.active_value, work.features[LIST], work.start
@@ -117,13 +119,14 @@ def sweep(
         old = u[j]
         if old == 0.0 and abs(rho) <= half:
             continue
+        rho -= half_ridge * old
         is_free = with_bias and b != 0.0 and b < cap
-        h = max(q[j] - s[j] * s[j] / m, 0.02 * q[j]) if is_free else q[j]
+        h = half_ridge + (max(q[j] - s[j] * s[j] / m, 0.02 * q[j]) if is_free else q[j])
         step = soft(old * h + rho, half) / h - old
         if is_free:
             moved = b - step * s[j] / m
             if moved > cap or moved * b <= 0.0:
-                h = q[j]
+                h = q[j] + half_ridge
                 step = soft(old * h + rho, half) / h - old
         if step == 0.0:
             continue
@@ -148,6 +151,7 @@ def extrapolate(
     cap: float,
     with_bias: bool,
     half: float,
+    half_ridge: float,
 ) -> tuple[float, float]:
     """Try the combination of the last iterates whose combined change is least; return E and b.
 
@@ -169,8 +173,8 @@ def extrapolate(
             for entry in range(start[j], start[j + 1]):
                 trial_e[row[entry]] -= step * value[entry]
     trial_b = best_bias(trial_total, m, cap, with_bias, half)
-    value_now = model_value(u, e, b, n, n_active, m, half)
-    if not model_value(trial, trial_e, trial_b, n, n_active, m, half) < value_now:
+    value_now = model_value(u, e, b, n, n_active, m, half, half_ridge)
+    if not model_value(trial, trial_e, trial_b, n, n_active, m, half, half_ridge) < value_now:
         return total, b
     copy(u, trial, n)
     copy(e, trial_e, n_active)

@@ -39,6 +39,7 @@ def solve_local(
     n_group: float,
     with_bias: bool,
     penalty: float,
+    ridge: float,
     tolerance: float,
     max_sweeps: int,
 ) -> float:
@@ -46,12 +47,12 @@ def solve_local(
 
     Starts from and leaves the weights in U and the scores in LOCAL_SCORE; returns the bias. tolerance: of the gradient.
     """
-    half = 0.5 * penalty
+    half, half_ridge = 0.5 * penalty, 0.5 * ridge
     z, shift, violation, slope = work.rows[LOCAL_SCORE], work.rows[LOCAL_SHIFT], work.rows[VIOLATION], work.rows[SLOPE]
     u, old, change = work.columns[U], work.columns[OLD], work.columns[CHANGE]
     for _ in range(N_MODELS):
         n_active, m, total, pull = choose_active(work, n_rows, b, n_group, half, with_bias)
-        worst = gather_active(work, local, n_active, n_columns, b, half)
+        worst = gather_active(work, local, n_active, n_columns, b, half, half_ridge)
         if with_bias and not (b >= cap and pull > -half):
             worst = max(worst, abs(pull - (half if b > 0.0 else -half)) if b != 0.0 else abs(pull) - half)
         if 2.0 * worst <= tolerance:
@@ -59,14 +60,16 @@ def solve_local(
         for k in range(n_columns):
             old[k] = u[k]
         sought = FRACTION * min(2.0 * worst, tolerance)
-        new_b = minimise(work, local, n_columns, n_active, m, total, cap, with_bias, half, sought, max_sweeps)
+        new_b = minimise(
+            work, local, n_columns, n_active, m, total, cap, with_bias, half, half_ridge, sought, max_sweeps
+        )
         # The model's step, to the minimum of the local problem along it.
         for k in range(n_columns):
             change[k] = u[k] - old[k]
         n_lines = draw_lines(work, local, n_rows, b, new_b - b)
         old[n_columns], change[n_columns] = b, new_b - b
         group = (n_group, 1.0 + b, new_b - b)
-        t = search(violation, slope, n_lines, old, change, n_columns + 1, group, penalty)
+        t = search(violation, slope, n_lines, old, change, n_columns + 1, group, penalty, ridge)
         if t == 0.0:
             for k in range(n_columns):
                 u[k] = old[k]
@@ -113,7 +116,9 @@ def choose_active(
 
 
 @inner
-def gather_active(work: Workspace, local: Local, n_active: int, n_columns: int, b: float, half: float) -> float:
+def gather_active(
+    work: Workspace, local: Local, n_active: int, n_columns: int, b: float, half: float, half_ridge: float
+) -> float:
     """Copy the active rows by columns, with sums of these; return the largest violation of half the gradient."""
     u, s, q = work.columns[U], work.columns[SUM], work.columns[SQUARE]
     start, active, row_end, e = work.start, work.instances[ACTIVE], work.instances[ROW_END], work.rows[RESIDUAL]
@@ -143,6 +148,7 @@ def gather_active(work: Workspace, local: Local, n_active: int, n_columns: int, 
             square += x * x
             rho += x * (e[local.active_row[entry]] - b)
         s[c], q[c] = column_sum, square
+        rho -= half_ridge * u[c]
         side = half if u[c] > 0.0 else -half
         worst = max(worst, abs(rho) - half if u[c] == 0.0 else abs(rho - side))
     return worst

@@ -33,12 +33,14 @@ def model_value(
     n_active: int,
     m: float,
     half: float,
+    half_ridge: float,
 ) -> float:
     """Return the model's value; active rows beyond the local ones have no features and the label -1."""
     squares = 0.0
     for r in range(n_active):
         squares += (e[r] - b) * (e[r] - b)
-    norm = abs(b)
+    norm, square = abs(b), 0.0
     for j in range(n):
         norm += abs(u[j])
-    return squares + (m - n_active) * (1.0 + b) * (1.0 + b) + 2.0 * half * norm
+        square += u[j] * u[j]
+    return squares + (m - n_active) * (1.0 + b) * (1.0 + b) + 2.0 * half * norm + half_ridge * square

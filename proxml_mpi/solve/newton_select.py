@@ -32,7 +32,14 @@ from proxml_mpi.solve.newton_touch import touch_column
 
 @inner
 def choose_columns(
-    problem: NewtonProblem, work: Workspace, n_support: int, n_met: int, common: float, penalty: float, n_new: int
+    problem: NewtonProblem,
+    work: Workspace,
+    n_support: int,
+    n_met: int,
+    common: float,
+    penalty: float,
+    ridge: float,
+    n_new: int,
 ) -> tuple[int, float]:
     """List the support and n_new violating features outside it; return their number and the largest violation of both.
 
@@ -46,6 +53,7 @@ def choose_columns(
     for position in range(n_support):
         j = work.features[SUPPORT, position]
         gradient = all_gradient[j] if work.is_met[j] else -common * problem.column_sum[j]
+        gradient -= ridge * weight[j]
         worst = max(worst, abs(gradient - (penalty if weight[j] > 0.0 else -penalty)))
         n_columns = add_column(work, j, n_columns)
     for position in range(n_met):

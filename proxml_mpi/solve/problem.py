@@ -3,6 +3,8 @@
 One label's problem, with y_i = +1 for the label's positives and -1 for all other instances:
 
     P(w, b) = lambda (|w|_1 + |b|) + sum_i max(0, v_i)^2,    v_i = 1 - y_i (x_i.w + b)
+
+or, with a ridge, P(w, b) + mu/2 |w|^2: mu is the same multiple of lambda for all labels; the bias has no ridge.
 """
 
 from enum import IntEnum

@@ -21,6 +21,7 @@ class Plan(NamedTuple):
     max_iterations: int
     has_bias: bool
     prune: float = 0.0  # smaller weights are dropped (L2)
+    ridge: float = 0.0  # mu / lambda (L1)
 
 
 class Negatives(NamedTuple):
@@ -61,7 +62,8 @@ class Newton:
     ) -> Solution:
         gap_limit = self.plan.tolerance * len(positives)
         limits = (gap_limit, self.plan.max_iterations, self.plan.has_bias)
-        return newton.solve(self.problem, workspace, positives, penalty, *limits, start, stop)
+        ridge = self.plan.ridge * penalty
+        return newton.solve(self.problem, workspace, positives, penalty, *limits, start, stop, ridge)
 
 
 def make_solver(plan: Plan, problem: Problem, negatives: Negatives | None = None) -> Solver:
@@ -70,7 +72,7 @@ def make_solver(plan: Plan, problem: Problem, negatives: Negatives | None = None
     if plan.method == "truncated-newton":
         return TruncatedNewton(problem, *limits, plan.prune)
     if plan.method == "forward-backward":
-        return ForwardBackward(problem, *limits)
+        return ForwardBackward(problem, *limits, plan.ridge)
     known = negatives or sum_negatives(problem)
     return Newton(newton.newton_problem(problem, *known), plan)
 

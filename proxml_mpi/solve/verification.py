@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from proxml_mpi.solve.objective import dual_value, l1_norm, loss_gradient, score_instances
+from proxml_mpi.solve.objective import best_dual_value, loss_gradient, penalised, score_instances
 from proxml_mpi.solve.problem import COLD, Problem, Start, make_problem
 from proxml_mpi.solve.solvers import Negatives, Plan, make_solver
 
@@ -94,8 +94,9 @@ class Verifier:
         negative = self.negatives.negative if self.negatives is not None else np.ones(len(space.scores), np.uint8)
         is_l2 = self.plan.method == "truncated-newton"
         arrays = (space.is_positive, space.scores, space.gradient)
+        ridge = self.plan.ridge * penalty
         found = certify_label(
-            self.problem, negative, space.weights, stored.bias, penalty, self.plan.has_bias, is_l2, *arrays
+            self.problem, negative, space.weights, stored.bias, penalty, self.plan.has_bias, is_l2, *arrays, ridge
         )
         space.weights[stored.features] = 0.0
         space.is_positive[positives] = 0
@@ -114,6 +115,7 @@ def certify_label(
     is_positive: Array,
     scores: Array,
     gradient: Array,
+    ridge: float = 0.0,
 ) -> tuple[float, float]:
     """Return P(w, b), L1 or L2, and a lower bound of the optimum; instances neither positive nor negative are left out.
 
@@ -134,11 +136,9 @@ def certify_label(
             norm += weights[j] * weights[j]
         objective = 0.5 * penalty * norm + loss
         return objective, objective - square / (2.0 * penalty)
-    largest = abs(bias_gradient) if has_bias else 0.0
-    for j in range(len(gradient)):
-        largest = max(largest, abs(gradient[j]))
-    objective = penalty * (l1_norm(weights) + abs(bias)) + loss
-    return objective, dual_value(largest, a_sum, a_square_sum, penalty)
+    objective = penalised(weights, bias, penalty, ridge) + loss
+    pull = abs(bias_gradient) if has_bias else 0.0
+    return objective, best_dual_value(gradient, pull, a_sum, a_square_sum, penalty, ridge)
 
 
 def compile_verifier(method: str) -> None:

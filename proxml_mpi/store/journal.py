@@ -26,6 +26,7 @@ from proxml_mpi.files import check_target, reason, replace_file, replace_text
 from proxml_mpi.progress import log
 from proxml_mpi.solve.block import Block
 from proxml_mpi.store.block_checks import check_block, check_range
+from proxml_mpi.store.layout import WHEN_ABSENT
 
 FORMAT = "proxml-block 1"
 CHECKSUM_BYTES = 16
@@ -180,7 +181,7 @@ class Journal:
             self._check_blocks()
             return
         for name in sorted(self.identity.keys() | found.keys()):
-            before, now = found.get(name), self.identity.get(name)
+            before, now = (values.get(name, WHEN_ABSENT.get(name)) for values in (found, self.identity))
             if before != now:
                 raise FileError(path, f"cannot resume: {name} was {before!r} in this run, and is {now!r} now")
 
@@ -208,7 +209,9 @@ class Journal:
 
 
 def _digest(identity: Mapping[str, Any]) -> str:
-    return hashlib.blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=16).hexdigest()
+    """Digest what tells runs apart; a setting that says what its absence does is left out."""
+    told = {name: value for name, value in identity.items() if value is None or value != WHEN_ABSENT.get(name)}
+    return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _file_name(block: Block) -> str:

@@ -27,6 +27,9 @@ from proxml_mpi.solve.problem import Outcome
 FORMAT = "proxml-model"
 FORMAT_VERSION = 1
 
+# Settings that files of before they existed lack, and what that means.
+WHEN_ABSENT: dict[str, Any] = {"ridge": 0.0}
+
 # Dataset over the labels -> (field of Block, dtype of the file).
 PER_LABEL: dict[str, tuple[str, Any]] = {
     "bias": ("bias", "f4"),

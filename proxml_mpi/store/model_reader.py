@@ -28,7 +28,7 @@ from proxml_mpi.store.checksums import (
 )
 from proxml_mpi.store.hdf5 import read_slice, reading
 from proxml_mpi.store.heaps import check_heaps
-from proxml_mpi.store.layout import CHECKSUM, FORMAT, FORMAT_VERSION, INDEX, PER_LABEL, PER_WEIGHT
+from proxml_mpi.store.layout import CHECKSUM, FORMAT, FORMAT_VERSION, INDEX, PER_LABEL, PER_WEIGHT, WHEN_ABSENT
 
 LABELS_AT_ONCE = 1 << 14
 
@@ -69,6 +69,7 @@ def read_header(path: Path) -> ModelHeader:
         digest = header_digest(attributes, idf)
         is_whole = attributes.get(HEADER_DIGEST) == digest
         require(problem, is_whole, "the header's digest", digest, "another: it is damaged")
+    attributes = WHEN_ABSENT | attributes
     _check_attributes(problem, attributes, idf is not None)
     return ModelHeader(path, n_instances, n_features, n_labels, attributes, indptr, n_positives, idf)
 
@@ -80,6 +81,9 @@ def _check_attributes(problem: Problem, attributes: dict[str, Any], has_idf: boo
     for name, kind, expected in (("normalize", np.bool_, "true or false"), ("data_digest", str, "a digest")):
         value = attributes.get(name)
         require(problem, isinstance(value, kind), f"attribute {name}", value, expected)
+    ridge = attributes["ridge"]
+    is_ratio = isinstance(ridge, float) and 0 <= ridge < np.inf
+    require(problem, is_ratio, "attribute ridge", ridge, "a finite number, at least 0")
     is_due = weighting == "tfidf"
     found, expected = ("a dataset" if has_idf else "nothing"), ("a dataset" if is_due else "nothing")
     require(problem, has_idf == is_due, "features/idf", found, f"{expected}, since weighting is {weighting}")

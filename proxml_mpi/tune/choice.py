@@ -11,19 +11,19 @@ Row = dict[str, Any]
 
 
 def summarize(settings: TuneSettings, rows: Sequence[Row]) -> list[Row]:
-    """Return a point for every exponent and lambda: means over the folds, and the standard error of the target.
+    """Return a point for every ridge, exponent and lambda: means over the folds, and the standard error of the target.
 
     Metrics that a fold cannot give (nothing to divide by) are left out of its mean; nan when no fold gives any.
     """
     points = []
-    for exponent in settings.exponents:
+    for ridge, exponent in settings.paths:
         for value in settings.path:
-            folds = [row for row in rows if row["lambda_exponent"] == exponent and row["lambda"] == value]
+            place = {"ridge": ridge, "lambda_exponent": exponent, "lambda": value}
+            folds = [row for row in rows if place.items() <= row.items()]
             targets = [row["metrics"][settings.metric] for row in folds]
             points.append(
                 {
-                    "lambda_exponent": exponent,
-                    "lambda": value,
+                    **place,
                     "target": _mean(targets),
                     "standard_error": float(np.std(targets, ddof=1) / np.sqrt(len(folds))) if len(folds) > 1 else None,
                     "metrics": _means([row["metrics"] for row in folds]),
@@ -47,9 +47,11 @@ def choose(points: Sequence[Row]) -> Row:
 def edges(settings: TuneSettings, best: Row) -> list[str]:
     """Say where the best point lies at the end of what was tried."""
     found = []
-    for name, tried in (("lambda", settings.path), ("lambda-exponent", settings.exponents)):
+    axes = (("lambda", settings.path), ("lambda-exponent", settings.exponents), ("ridge", settings.ridges))
+    for name, tried in axes:
         value, low, high = best[name.replace("-", "_")], min(tried), max(tried)
-        if len(tried) > 1 and value in (low, high):
+        is_edge = value in (low, high) and not (name == "ridge" and value == 0)  # there is no smaller ridge
+        if len(tried) > 1 and is_edge:
             side = "smallest" if value == low else "largest"
             found.append(
                 f"the best --{name}, {value:g}, is the {side} that was tried: "

@@ -1,4 +1,4 @@
-"""The story of tuning: read, split, follow the path of every exponent on every fold, choose, report, train."""
+"""The story of tuning: read, split, follow every path of lambdas on every fold, choose, report, train."""
 
 import dataclasses
 import logging
@@ -40,7 +40,7 @@ def tune(settings: TuneSettings, world: World) -> None:
     """Find the best lambda, and train with it when asked to. Collective: every rank calls this."""
     began = time.monotonic()
     stages, kernels = Stages(), Kernels(world)
-    first = settings.training(settings.path[0], settings.exponents[0])
+    first = settings.first
     _refuse_early(settings, world)
     n_threads = choose_threads(world, settings.threads)
 
@@ -60,7 +60,7 @@ def tune(settings: TuneSettings, world: World) -> None:
 
     points = summarize(settings, rows)
     best = choose(points)
-    chosen = settings.training(best["lambda"], best["lambda_exponent"])
+    chosen = settings.training(best["lambda"], best["lambda_exponent"], best["ridge"])
     command_line = training_command(chosen)
     facts = {
         "train": str(settings.train),
@@ -119,20 +119,20 @@ def _read(settings: TrainSettings, world: World, n_threads: int) -> Dataset | No
 def _follow_fold(
     settings: TuneSettings, world: World, dataset: Dataset | None, number: int, n_threads: int
 ) -> list[dict[str, Any]]:
-    """Follow the paths of all exponents on one split; return a row for every point. Collective."""
+    """Follow the paths of all ridges and exponents on one split; return a row for every point. Collective."""
     n_windows = len(world.windows)
-    first = settings.training(settings.path[0], settings.exponents[0])
     shared = _share_fold(settings, world, dataset, number, n_threads)
-    solver = shared_solver(first, world, shared.problem)
     propensity = choose_propensity(settings.propensity, settings.propensity_a, settings.propensity_b)
     scoring = (settings.scoring(), propensity)
     place = f"fold {number + 1} of {settings.folds}, " if settings.folds else ""
     rows = []
-    for exponent in settings.exponents:
-        what = f"{place}exponent {exponent:g}"
+    for ridge, exponent in settings.paths:
+        n_shared = len(world.windows)
+        solver = shared_solver(settings.training(settings.path[0], exponent, ridge), world, shared.problem)
+        what = f"{place}exponent {exponent:g}" + (f", ridge {ridge:g}" if len(settings.ridges) > 1 else "")
         path = (settings.path, exponent, scoring, n_threads, what, settings.cold)
         for scored in follow_path(world, shared, solver, *path):
-            row = _row(settings, number, exponent, scored)
+            row = _row(settings, number, (ridge, exponent), scored)
             rows.append(row)
             log.info(
                 "%s, lambda %g: %s %.2f %%, %s weights (%.1f s)",
@@ -143,14 +143,16 @@ def _follow_fold(
                 f"{scored.n_weights:,}",
                 scored.seconds,
             )
-    del shared, solver
+        del solver
+        world.free_windows(n_shared)
+    del shared
     world.free_windows(n_windows)
     return rows
 
 
 def _share_fold(settings: TuneSettings, world: World, dataset: Dataset | None, number: int, n_threads: int) -> Fold:
     """Split the data, weight both parts by what training knows, and share them. Collective."""
-    first = settings.training(settings.path[0], settings.exponents[0])
+    first = settings.first
     training, features, size, piece = None, None, None, None
     with world.together():
         if dataset is not None:
@@ -171,10 +173,11 @@ def _share_fold(settings: TuneSettings, world: World, dataset: Dataset | None, n
     return Fold(*share_training(world, size, training, features), share(world, piece))
 
 
-def _row(settings: TuneSettings, number: int, exponent: float, scored: Scored) -> dict[str, Any]:
+def _row(settings: TuneSettings, number: int, of_path: tuple[float, float], scored: Scored) -> dict[str, Any]:
     return {
         "fold": number + 1,
-        "lambda_exponent": exponent,
+        "ridge": of_path[0],
+        "lambda_exponent": of_path[1],
         "lambda": scored.lambda_,
         "metrics": scored.evaluation.result(settings.skip_unlabelled),
         "by_frequency": scored.evaluation.by_frequency(settings.skip_unlabelled),
