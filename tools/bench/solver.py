@@ -55,7 +55,7 @@ class Ours:
     def solve(self, task: Task) -> dict[str, Any]:
         n_positives = len(task.positives)
         gap_limit = self.tolerance * n_positives
-        arguments = (task.positives, task.penalty, gap_limit, 500, True, *COLD, RUN_ON)
+        arguments = (task.positives, task.penalty, 0.0, gap_limit, 500, True, *COLD, RUN_ON)
         began = time.thread_time()
         found = newton.solve_label(self.prepared, self.workspace, *arguments)
         seconds = time.thread_time() - began
