@@ -84,17 +84,28 @@ def broadcast(comm: Any, array: NDArray[Any], slice_bytes: int | None = None) ->
 
 
 def _allocate(world: World, layout: Layout) -> list[NDArray[Any]]:
-    """Allocate one window a node with room for all arrays and return them as views of it. Collective."""
+    """Allocate room for all arrays, one piece of memory a node, and return them as views of it. Collective."""
     dtypes = [np.dtype(kind) for kind, _ in layout]
     sizes = [dtype.itemsize * int(np.prod(shape)) for dtype, (_, shape) in zip(dtypes, layout, strict=True)]
     begins = np.cumsum([0, *(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)])
-    n_bytes = int(begins[-1]) if world.node_rank == 0 else 0
-    window = MPI.Win.Allocate_shared(max(n_bytes, 1), 1, comm=world.node)
-    window.Lock_all(MPI.MODE_NOCHECK)
-    world.windows.append(window)
-    memory, _ = window.Shared_query(0)
-    buffer = np.frombuffer(cast(memoryview, memory), np.uint8, count=int(begins[-1]))
+    # Memory of the process may have huge pages, which shared memory seldom has: rows far apart are found sooner.
+    make = _shared_memory if world.node.size > 1 else _own_memory
+    buffer = make(world, int(begins[-1]))
     return [
         buffer[begin : begin + size].view(dtype).reshape(shape)
         for begin, size, dtype, (_, shape) in zip(begins, sizes, dtypes, layout, strict=False)
     ]
+
+
+def _own_memory(_: World, n_bytes: int) -> NDArray[np.uint8]:
+    """Return memory of this process, for a rank that is alone on its node."""
+    return np.empty(n_bytes, np.uint8)
+
+
+def _shared_memory(world: World, n_bytes: int) -> NDArray[np.uint8]:
+    """Return memory that all ranks of a node see. Collective."""
+    window = MPI.Win.Allocate_shared(max(n_bytes, 1) if world.node_rank == 0 else 1, 1, comm=world.node)
+    window.Lock_all(MPI.MODE_NOCHECK)
+    world.windows.append(window)
+    memory, _ = window.Shared_query(0)
+    return np.frombuffer(cast(memoryview, memory), np.uint8, count=n_bytes)
