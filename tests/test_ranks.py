@@ -17,7 +17,7 @@ from proxml_mpi.ranks.claims import Claims
 from proxml_mpi.ranks.exchange import collect_rows, exchange_rows
 from proxml_mpi.ranks.launch import announced_rank, check_launch
 from proxml_mpi.ranks.partition import partition, share_of
-from proxml_mpi.ranks.shared import broadcast, share, share_filled, verify_arrival
+from proxml_mpi.ranks.shared import broadcast, publish, share, share_filled, verify_arrival
 from proxml_mpi.ranks.tally import Tally
 from proxml_mpi.ranks.threads import fair_share
 from proxml_mpi.ranks.world import World
@@ -82,9 +82,7 @@ def test_shared_arrays_are_equal_everywhere_and_one_copy() -> None:
         world.barrier()
         if world.rank == world.size - 1:
             pair.numbers[3] = 33
-        world.windows[-1].Sync()
-        world.barrier()
-        world.windows[-1].Sync()
+        publish(world)
         parallel_assert(pair.numbers[3] == 33)
         del pair
 
@@ -100,9 +98,7 @@ def test_nodes_get_a_copy_each() -> None:
         world.barrier()
         if world.rank == 1:
             pair.numbers[0] = 99
-        world.windows[-1].Sync()
-        world.barrier()
-        world.windows[-1].Sync()
+        publish(world)
         parallel_assert(pair.numbers[0] == (99 if world.rank % 2 == 1 else 0))
         del pair
 
@@ -145,7 +141,8 @@ def test_windows_are_freed_down_to_a_mark() -> None:
         dropped = share(world, Pair(np.arange(7), np.ones(2)) if world.is_first else None)
         del dropped
         world.free_windows(1)
-        parallel_assert(len(world.windows) == 1 and np.array_equal(kept.numbers, np.arange(5)))
+        # A rank alone on its node has the arrays in memory of its own, without windows.
+        parallel_assert(len(world.windows) == (world.node.size > 1) and np.array_equal(kept.numbers, np.arange(5)))
         del kept
 
 
@@ -215,7 +212,9 @@ def test_every_block_is_taken_once_and_the_idle_help() -> None:
         for claim in Claims(world, n_blocks).take():
             taken.append(claim)
             time.sleep(1.0 if claim == (0, 0) else 0.001)
-        parallel_assert(taken[0] == (world.rank, 0))
+        # Its own first, in their order; a rank that is slow to start may find its first ones taken.
+        own = [claim for claim in taken if claim[0] == world.rank]
+        parallel_assert(taken[: len(own)] == own == sorted(own))
         everything = [claim for claims in world.comm.allgather(taken) for claim in claims]
         expected = [(0, block) for block in range(40)] + [(rank, 0) for rank in range(1, world.size)]
         parallel_assert(sorted(everything) == expected)
