@@ -191,6 +191,19 @@ def rank_all(
 
 
 @njit(cache=True, nogil=True)
+def count_live(bias: Float32) -> int:
+    """Count the labels that may be predicted: those of bias -inf, which have no weights either, come last."""
+    low, high = 0, len(bias)
+    while low < high:
+        middle = (low + high) // 2
+        if bias[middle] == -np.inf:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@njit(cache=True, nogil=True)
 def score_instances(
     by_feature: Matrix,
     bias: Float32,
@@ -206,6 +219,7 @@ def score_instances(
     bias float32 [n_labels], descending; label_at int32 [n_labels]: of the index.
     top_labels int32 [n_instances, k], top_scores float32 alike: written, must come empty.
     """
+    live = bias[: count_live(bias)]
     sums = np.zeros((len(bias) // BLOCK + 1) * BLOCK, np.float64)
     touched = np.empty(len(bias) // 12 + 1, np.uint32)  # from there on, measured, going through all labels is faster
     for i in range(first, last):
@@ -213,4 +227,4 @@ def score_instances(
         if count_weights(i, instances, by_feature[0]) < len(touched):
             rank_touched(i, instances, by_feature, bias, label_at, sums, touched, labels, scores)
         else:
-            rank_all(i, instances, by_feature, bias, label_at, sums, labels, scores)
+            rank_all(i, instances, by_feature, live, label_at, sums, labels, scores)
