@@ -70,7 +70,7 @@ def test_a_disk_that_gets_full_under_the_journal(
     run: Run,
     tmp_path: Path,
 ) -> None:
-    disk = make_disk("12k")
+    disk = make_disk("8k")
     command = ["proxml-train", small_files[0], tmp_path / "model.h5", "--scratch", disk.folder, "--block-size", 3]
     check_refused(run(command, ranks=2, timeout=60), FULL)
     kept = names_in(disk.folder)
