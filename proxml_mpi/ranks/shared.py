@@ -88,7 +88,7 @@ def _allocate(world: World, layout: Layout) -> list[NDArray[Any]]:
     dtypes = [np.dtype(kind) for kind, _ in layout]
     sizes = [dtype.itemsize * int(np.prod(shape)) for dtype, (_, shape) in zip(dtypes, layout, strict=True)]
     begins = np.cumsum([0, *(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)])
-    # Memory of the process may have huge pages, which shared memory seldom has: rows far apart are found sooner.
+    # numpy asks for huge pages, which MPI's windows seldom have: rows far apart are found sooner.
     make = _shared_memory if world.node.size > 1 else _own_memory
     buffer = make(world, int(begins[-1]))
     return [

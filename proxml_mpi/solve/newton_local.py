@@ -69,7 +69,7 @@ def solve_local(
         n_lines = draw_lines(work, local, n_rows, b, new_b - b)
         old[n_columns], change[n_columns] = b, new_b - b
         group = (n_group, 1.0 + b, new_b - b)
-        t = search(violation, slope, n_lines, old, change, n_columns + 1, group, penalty, ridge)
+        t = search((violation, slope, n_lines), (old, change, n_columns + 1), group, penalty, ridge)
         if t == 0.0:
             for k in range(n_columns):
                 u[k] = old[k]

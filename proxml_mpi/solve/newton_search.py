@@ -9,27 +9,20 @@ from numpy.typing import NDArray
 from proxml_mpi.solve.newton_data import inner
 
 Vector = NDArray[np.float64]
+Lines = tuple[Vector, Vector, int]  # values, their change along the step, how many
 Group = tuple[float, float, float]
 Line = tuple[float, float]
 
 
 @inner
-def derivative(
-    t: float,
-    v: Vector,
-    dv: Vector,
-    n_rows: int,
-    w: Vector,
-    dw: Vector,
-    n_weights: int,
-    group: Group,
-    penalty: float,
-    line: Line,
-) -> tuple[float, float]:
+def derivative(t: float, rows: Lines, weights: Lines, group: Group, penalty: float, ridge: Line) -> tuple[float, float]:
     """Return slope and curvature at t of sum max(0, v + t dv)^2 + penalty |w + t dw|_1 + ridge, from the left.
 
-    group = (m, v, dv) stands for m more rows that are all alike, line = (at 0, at 1 - at 0) is the ridge's slope.
+    rows = (v, dv, their number), weights = (w, dw, their number); group = (m, v, dv) stands for m more rows that are
+    all alike; ridge = (at 0, at 1 - at 0) is the ridge's slope.
     """
+    v, dv, n_rows = rows
+    w, dw, n_weights = weights
     slope, curvature = 0.0, 0.0
     for i in range(n_rows):
         value = v[i] + t * dv[i]
@@ -48,40 +41,31 @@ def derivative(
             l1 += dw[j]
         elif value < 0.0 or dw[j] > 0.0:
             l1 -= dw[j]
-    return 2.0 * slope + penalty * l1 + (line[0] + t * line[1]), 2.0 * curvature + line[1]
+    return 2.0 * slope + penalty * l1 + (ridge[0] + t * ridge[1]), 2.0 * curvature + ridge[1]
 
 
 @inner
-def search(
-    v: Vector,
-    dv: Vector,
-    n_rows: int,
-    w: Vector,
-    dw: Vector,
-    n_weights: int,
-    group: Group,
-    penalty: float,
-    ridge: float,
-) -> float:
+def search(rows: Lines, weights: Lines, group: Group, penalty: float, ridge: float) -> float:
     """Return the step length in [0, 1] that minimises (to 3 % of the first slope), or 0 when the step leads nowhere.
 
     The slope grows with t: Newton steps on it inside a shrinking bracket. By convexity the objective at low lies below
     that at 0 by at least -low_slope low, and a point t > low rises from there by at most slope (t - low).
-    The last weight is the bias, which has no ridge.
+    Arguments as in derivative, but ridge is mu. The last weight is the bias, which has no ridge.
     """
     line = (0.0, 0.0)
     if ridge > 0.0:
+        w, dw, n_weights = weights
         slope, curvature = 0.0, 0.0
         for j in range(n_weights - 1):
             slope += w[j] * dw[j]
             curvature += dw[j] * dw[j]
         line = (ridge * slope, ridge * curvature)
-    slope, _ = derivative(1.0, v, dv, n_rows, w, dw, n_weights, group, penalty, line)
+    slope, _ = derivative(1.0, rows, weights, group, penalty, line)
     if slope <= 0.0:
         return 1.0
     # A hair's breadth to the right of 0, where the signs of the weights are those of the step.
     low, high = 1e-14, 1.0
-    low_slope, curvature = derivative(low, v, dv, n_rows, w, dw, n_weights, group, penalty, line)
+    low_slope, curvature = derivative(low, rows, weights, group, penalty, line)
     if low_slope >= 0.0:
         return 0.0
     enough = -0.03 * low_slope
@@ -89,7 +73,7 @@ def search(
     while high - low > 1e-6 * high:
         if not low < t < high:
             t = 0.5 * (low + high)
-        slope, curvature = derivative(t, v, dv, n_rows, w, dw, n_weights, group, penalty, line)
+        slope, curvature = derivative(t, rows, weights, group, penalty, line)
         if abs(slope) <= enough and slope * (t - low) < -0.5 * low_slope * low:
             return t
         if slope <= 0.0:

@@ -115,7 +115,7 @@ def advance(
         old[c] = weight[work.features[FEATURE, c]]
     old[n_columns], change[n_columns] = b, step
     group = (float(n_untouched), 1.0 + b, step)
-    t = search(violation, slopes, n_lines, old, change, n_columns + 1, group, penalty, ridge)
+    t = search((violation, slopes, n_lines), (old, change, n_columns + 1), group, penalty, ridge)
     if t == 1.0:
         n_learned -= n_known
         for position in range(n_learned):
