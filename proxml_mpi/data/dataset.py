@@ -49,6 +49,11 @@ class Dataset:
         return transpose_lists(self.labels, self.n_labels)
 
     @cached_property
+    def feature_counts(self) -> Int32:
+        """The number of instances with each feature, int32 [n_features]."""
+        return np.bincount(self.features.indices, minlength=self.n_features).astype(np.int32)
+
+    @cached_property
     def digest(self) -> str:
         """A checksum of the content, whatever file or format it came from."""
         content = hashlib.blake2b(digest_size=16)

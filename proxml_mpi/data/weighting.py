@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from proxml_mpi.data.dataset import Dataset, Float32, Int64, Matrix
+from proxml_mpi.data.dataset import Dataset, Float32, Int32, Matrix
 from proxml_mpi.data.weighting_kernels import drop_zeros, normalize_rows, weigh_counts
 from proxml_mpi.errors import DataError, SettingsError
 
@@ -39,11 +39,10 @@ class Weighting:
         if kind != "tfidf":
             return cls(kind, normalize)
         require_counts(dataset.features, path)
-        df = np.bincount(dataset.features.indices, minlength=dataset.n_features)
-        return cls.from_frequencies(df, dataset.n_instances, normalize)
+        return cls.from_frequencies(dataset.feature_counts, dataset.n_instances, normalize)
 
     @classmethod
-    def from_frequencies(cls, df: Int64, n_instances: int, normalize: bool) -> Self:
+    def from_frequencies(cls, df: Int32, n_instances: int, normalize: bool) -> Self:
         """Make the weighting tfidf from the number of instances with each feature."""
         idf = np.where(df > 0, np.log(n_instances / np.maximum(df, 1)), 0)
         return cls("tfidf", normalize, idf.astype(np.float32))

@@ -33,6 +33,25 @@ def normalize_rows(indptr: Int64, values: Float32) -> int:
 
 
 @njit(nogil=True, cache=True)
+def damp_rows(indptr: Int64, indices: Int32, values: Float32, factors: Float32) -> None:
+    """Multiply entries by the factors of their features, 0 to 1, and rows to the length they had, in place.
+
+    Rows without a factor below 1, and rows that would vanish, stay as they are.
+    """
+    for row in range(len(indptr) - 1):
+        before, after, is_damped = 0.0, 0.0, False
+        for entry in range(indptr[row], indptr[row + 1]):
+            value, factor = np.float64(values[entry]), np.float64(factors[indices[entry]])
+            before += value**2
+            after += (factor * value) ** 2
+            is_damped = is_damped or bool(factor < 1)
+        if is_damped and after > 0:
+            stretch = np.sqrt(before / after)
+            for entry in range(indptr[row], indptr[row + 1]):
+                values[entry] = values[entry] * (stretch * factors[indices[entry]])
+
+
+@njit(nogil=True, cache=True)
 def drop_zeros(indptr: Int64, indices: Int32, values: Float32) -> tuple[Int64, Int32, Float32]:
     """Copy a matrix without its zero entries."""
     kept = np.empty_like(indptr)
