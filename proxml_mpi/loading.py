@@ -6,7 +6,7 @@ import numpy as np
 
 from proxml_mpi.data.check_kernels import transpose
 from proxml_mpi.data.checks import NO_VALUES
-from proxml_mpi.data.dataset import Dataset, Float32, Lists, Matrix
+from proxml_mpi.data.dataset import Dataset, Float32, Int32, Lists, Matrix
 from proxml_mpi.data.formats import Source, find_source
 from proxml_mpi.data.sizes import Size, estimate_size
 from proxml_mpi.data.warm_up import compile_reading
@@ -31,6 +31,7 @@ class Facts(NamedTuple):
     n_labels: int
     digest: str
     idf: Float32 | None
+    feature_counts: Int32  # [n_features]: instances with the feature, as read
 
 
 class Loaded(NamedTuple):
@@ -85,7 +86,8 @@ def _load_in_place(settings: TrainSettings, world: World, header: DatasetHeader,
     with world.together():
         if world.is_first:
             names = _names(settings, read_names(header.path, header.n_labels, header.n_features), header)
-    facts = Facts(header.n_instances, header.n_features, header.n_labels, header.digest, idf)
+    counts = np.diff(columns.indptr).astype(np.int32)
+    facts = Facts(header.n_instances, header.n_features, header.n_labels, header.digest, idf, counts)
     return Loaded(Problem(*features, *columns), positives, facts, names, estimated)
 
 
@@ -106,7 +108,7 @@ def _load_on_first(
             weighting = Weighting.fit(dataset, settings.weighting, settings.normalize, settings.train)
             features = weighting.apply(dataset.features, settings.train)
             shape = (dataset.n_instances, dataset.n_features, dataset.n_labels)
-            facts = Facts(*shape, dataset.digest, weighting.idf)
+            facts = Facts(*shape, dataset.digest, weighting.idf, dataset.feature_counts)
             size = Size(*shape, len(features.indices), len(dataset.labels.indices))
     size, facts = world.from_first((size, facts))
     estimated = max(estimated, check_fit(settings, world, size, n_threads, is_exact=True))

@@ -129,7 +129,7 @@ def _facts(settings: TrainSettings, facts: Facts, command_line: str, start_diges
         raise mistake
     shape = (facts.n_instances, facts.n_features, facts.n_labels)
     attributes = settings.model_attributes() | {"warm_start": start_digest}
-    return ModelFacts(*shape, facts.digest, command_line, attributes, facts.idf)
+    return ModelFacts(*shape, facts.digest, command_line, attributes, facts.idf, facts.feature_counts)
 
 
 def _is_done(settings: TrainSettings, world: World, facts: ModelFacts) -> bool:

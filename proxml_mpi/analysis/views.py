@@ -85,6 +85,7 @@ def feature_facts(header: ModelHeader, names: Names, feature: int, top: int) -> 
         "feature": feature,
         "name": names.features[feature] if names.features else None,
         "idf": None if header.idf is None else float(header.idf[feature]),
+        "n_instances": None if header.feature_counts is None else int(header.feature_counts[feature]),
         "n_labels": len(label_of),
         "labels": [
             {
@@ -101,10 +102,11 @@ def feature_facts(header: ModelHeader, names: Names, feature: int, top: int) -> 
 def feature_page(facts: dict[str, Any]) -> str:
     """Return a feature's facts for people."""
     idf = "" if facts["idf"] is None else f"idf {facts['idf']:.4f}, "
+    seen = "" if facts["n_instances"] is None else f"in {facts['n_instances']:,} training instances, "
     return "\n".join(
         [
             f"feature {naming(facts['feature'], facts['name'])}",
-            f"{idf}a weight in {facts['n_labels']:,} labels, the {len(facts['labels'])} largest:",
+            f"{seen}{idf}a weight in {facts['n_labels']:,} labels, the {len(facts['labels'])} largest:",
             *(
                 f"{row['weight']:>10.4f}  {naming(row['label'], row['name'])} ({row['n_positives']:,} positives)"
                 for row in facts["labels"]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from proxml_mpi.solve.block import Block
 
 HEADER_DIGEST = "header_digest"
+FEATURE_COUNTS_DIGEST = "feature_counts_digest"  # an attribute, so that the header's digest covers it
 DIGEST = "digest"  # the attribute of a group or dataset that has one of its own
 
 

@@ -50,7 +50,7 @@ def read_in_place(world: World, header: DatasetHeader, kind: str, normalize: boo
     publish(world)
     _check(world, header, features, columns, positives)
     if kind == "tfidf":
-        weighting = Weighting.from_frequencies(np.diff(columns.indptr), header.n_instances, normalize)
+        weighting = Weighting.from_frequencies(np.diff(columns.indptr).astype(np.int32), header.n_instances, normalize)
     else:
         weighting = Weighting(kind, normalize)
     if not _weight(world, header, features, columns, weighting):

@@ -5,7 +5,8 @@ Few datasets of exact size and no group per label, so that a million labels open
 
     /                    attributes: format = "proxml-model", format_version, creator, created, command_line,
                          n_instances, n_features, n_labels, data_digest, every training setting under its option's
-                         name, names (which there are), header_digest (of the attributes and /features/idf)
+                         name, names (which there are), feature_counts_digest (of /features/n_instances),
+                         header_digest (of the attributes and /features/idf)
     /weights/indptr      int64 [n_labels + 1]
     /weights/indices     int32 [n_weights]     feature ids
     /weights/data        float32 [n_weights]
@@ -13,6 +14,7 @@ Few datasets of exact size and no group per label, so that a million labels open
     /labels/...          see PER_LABEL; objective and duality_gap are those of the float32 weights in this file
     /labels/checksum     uint32 [n_labels]     CRC-32 of a label's feature ids, weights and facts (see checksums.py)
     /features/idf        float32 [n_features]  with --weighting tfidf
+    /features/n_instances  int32 [n_features]  training instances with the feature, as read; older files lack it
     /names/labels, /names/features             UTF-8 strings of any length, when known; attribute digest
     /index/...           see INDEX; the same weights by feature, labels by bias descending, after --add-index;
                          attribute digest, of the index and of the labels' facts
@@ -43,6 +45,7 @@ PER_LABEL: dict[str, tuple[str, Any]] = {
 }
 
 CHECKSUM = "labels/checksum"
+FEATURE_COUNTS = "features/n_instances"
 
 # Dataset over the weights -> (field of Block, dtype of the file).
 PER_WEIGHT: dict[str, tuple[str, Any]] = {

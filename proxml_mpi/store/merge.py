@@ -9,7 +9,8 @@ from proxml_mpi.errors import ModelError
 from proxml_mpi.files import check_target
 from proxml_mpi.solve.block import Block
 from proxml_mpi.solve.problem import Outcome
-from proxml_mpi.store.checksums import HEADER_DIGEST
+from proxml_mpi.store.checksums import FEATURE_COUNTS_DIGEST, HEADER_DIGEST
+from proxml_mpi.store.layout import FEATURE_COUNTS
 from proxml_mpi.store.model_reader import ModelHeader, read_header, read_labels
 from proxml_mpi.store.model_writer import ModelFacts, write_model_alone
 from proxml_mpi.store.names import KINDS, read_names
@@ -23,6 +24,7 @@ OF_ONE_FILE = (
     "first_label",
     "num_labels",
     KINDS,
+    FEATURE_COUNTS_DIGEST,
     HEADER_DIGEST,
 )
 
@@ -47,8 +49,13 @@ def _require_same_run(first: ModelHeader, other: ModelHeader) -> None:
         expected, found = first.attributes.get(name), other.attributes.get(name)
         if found != expected:
             raise ModelError(other.path, f"{name} is {found}, expected {expected} as in {first.path}")
-    if (first.idf is None) != (other.idf is None) or not np.array_equal(first.idf, other.idf):  # type: ignore[arg-type]
-        raise ModelError(other.path, f"features/idf differs from that of {first.path}")
+    of_features = {
+        "features/idf": (first.idf, other.idf),
+        FEATURE_COUNTS: (first.feature_counts, other.feature_counts),
+    }
+    for name, (one, another) in of_features.items():
+        if (one is None) != (another is None) or not np.array_equal(one, another):  # type: ignore[arg-type]
+            raise ModelError(other.path, f"{name} differs from that of {first.path}")
 
 
 def _trained_blocks(header: ModelHeader) -> list[Block]:
@@ -75,6 +82,6 @@ def _facts(header: ModelHeader, command_line: str) -> ModelFacts:
     counts = (header.n_instances, header.n_features, header.n_labels)
     known = {*OF_ONE_FILE, "n_instances", "n_features", "n_labels", "data_digest"}
     settings = {name: value for name, value in header.attributes.items() if name not in known}
-    return ModelFacts(
-        *counts, header.attributes["data_digest"], command_line, settings | {"first_label": 0}, header.idf
-    )
+    settings["first_label"] = 0
+    of_features = (header.idf, header.feature_counts)
+    return ModelFacts(*counts, header.attributes["data_digest"], command_line, settings, *of_features)

@@ -20,6 +20,7 @@ from proxml_mpi.store.block_checks import (
 )
 from proxml_mpi.store.checksums import (
     DIGEST,
+    FEATURE_COUNTS_DIGEST,
     HEADER_DIGEST,
     array_digest,
     header_digest,
@@ -28,7 +29,16 @@ from proxml_mpi.store.checksums import (
 )
 from proxml_mpi.store.hdf5 import read_slice, reading
 from proxml_mpi.store.heaps import check_heaps
-from proxml_mpi.store.layout import CHECKSUM, FORMAT, FORMAT_VERSION, INDEX, PER_LABEL, PER_WEIGHT, WHEN_ABSENT
+from proxml_mpi.store.layout import (
+    CHECKSUM,
+    FEATURE_COUNTS,
+    FORMAT,
+    FORMAT_VERSION,
+    INDEX,
+    PER_LABEL,
+    PER_WEIGHT,
+    WHEN_ABSENT,
+)
 
 LABELS_AT_ONCE = 1 << 14
 
@@ -44,6 +54,7 @@ class ModelHeader(NamedTuple):
     indptr: NDArray[np.int64]  # [n_labels + 1]
     n_positives: NDArray[np.int32]  # [n_labels]
     idf: NDArray[np.float32] | None  # [n_features]
+    feature_counts: NDArray[np.int32] | None = None  # [n_features]: training instances with the feature
 
 
 def read_header(path: Path) -> ModelHeader:
@@ -66,12 +77,33 @@ def read_header(path: Path) -> ModelHeader:
         idf = read_slice(file["features/idf"], 0, n_features) if "features/idf" in file else None
         if idf is not None:
             check_finite(problem, "features/idf", idf)
+        feature_counts = _read_feature_counts(problem, file, n_features, n_instances)
         digest = header_digest(attributes, idf)
         is_whole = attributes.get(HEADER_DIGEST) == digest
         require(problem, is_whole, "the header's digest", digest, "another: it is damaged")
     attributes = WHEN_ABSENT | attributes
     _check_attributes(problem, attributes, idf is not None)
-    return ModelHeader(path, n_instances, n_features, n_labels, attributes, indptr, n_positives, idf)
+    _check_feature_counts(problem, attributes.get(FEATURE_COUNTS_DIGEST), feature_counts)
+    shape = (n_instances, n_features, n_labels)
+    return ModelHeader(path, *shape, attributes, indptr, n_positives, idf, feature_counts)
+
+
+def _read_feature_counts(problem: Problem, file: Any, n_features: int, n_instances: int) -> NDArray[np.int32] | None:
+    """Read how many training instances have each feature, where the file says it."""
+    if FEATURE_COUNTS not in file:
+        return None
+    counts = read_slice(file[FEATURE_COUNTS], 0, n_features)
+    check_range(problem, FEATURE_COUNTS, counts, 0, n_instances)
+    return counts
+
+
+def _check_feature_counts(problem: Problem, digest: Any, counts: NDArray[np.int32] | None) -> None:
+    """Refuse counts other than those that were written, or none where there were some."""
+    if counts is None:
+        require(problem, digest is None, FEATURE_COUNTS, "nothing", "a dataset, since its digest is here")
+    else:
+        found = array_digest(counts)
+        require(problem, digest == found, f"the digest of {FEATURE_COUNTS}", found, f"{digest}: it is damaged")
 
 
 def _check_attributes(problem: Problem, attributes: dict[str, Any], has_idf: bool) -> None:
@@ -159,6 +191,8 @@ def _check_shapes(problem: Problem, file: Any, n_features: int, n_labels: int) -
     expected |= {name: (dtype, n_labels) for name, (_, dtype) in PER_LABEL.items()}
     if "features/idf" in file:
         expected["features/idf"] = ("f4", n_features)
+    if FEATURE_COUNTS in file:
+        expected[FEATURE_COUNTS] = ("i4", n_features)
     for name, (dtype, length) in expected.items():
         _check_dataset(problem, file, name, dtype, length)
     n_indices, n_data = len(file["weights/indices"]), len(file["weights/data"])

@@ -23,9 +23,15 @@ from proxml_mpi.errors import FileError, ModelError, UserError
 from proxml_mpi.files import partial_name, put_in_place
 from proxml_mpi.ranks.world import World
 from proxml_mpi.solve.block import Block, join_neighbours
-from proxml_mpi.store.checksums import HEADER_DIGEST, header_digest, label_checksums
+from proxml_mpi.store.checksums import (
+    FEATURE_COUNTS_DIGEST,
+    HEADER_DIGEST,
+    array_digest,
+    header_digest,
+    label_checksums,
+)
 from proxml_mpi.store.hdf5 import choose_parallel, read_slice, reading, write_slice, writing
-from proxml_mpi.store.layout import CHECKSUM, FORMAT, FORMAT_VERSION, PER_LABEL, PER_WEIGHT
+from proxml_mpi.store.layout import CHECKSUM, FEATURE_COUNTS, FORMAT, FORMAT_VERSION, PER_LABEL, PER_WEIGHT
 from proxml_mpi.store.model_reader import check_labels, read_header
 from proxml_mpi.store.names import NO_NAMES, Names, write_names
 
@@ -40,6 +46,7 @@ class ModelFacts(NamedTuple):
     command_line: str
     settings: Mapping[str, Any]
     idf: NDArray[np.float32] | None
+    feature_counts: NDArray[np.int32] | None = None  # [n_features]: training instances with the feature
 
     def identity(self) -> dict[str, Any]:
         """Return what a resumed run must have in common with the one that it resumes."""
@@ -180,6 +187,8 @@ def _create(file: Any, facts: ModelFacts, created: str, n_weights: int, names: N
         if value is not None:
             file.attrs[name] = value
     write_names(file, names)
+    if facts.feature_counts is not None:
+        file.attrs[FEATURE_COUNTS_DIGEST] = array_digest(facts.feature_counts)
     file.attrs[HEADER_DIGEST] = header_digest(dict(file.attrs), facts.idf)
     _create_dataset(file, "weights/indptr", facts.n_labels + 1, "i8")
     _create_dataset(file, CHECKSUM, facts.n_labels, "u4")
@@ -190,6 +199,9 @@ def _create(file: Any, facts: ModelFacts, created: str, n_weights: int, names: N
     if facts.idf is not None:
         _create_dataset(file, "features/idf", facts.n_features, "f4")
         write_slice(file["features/idf"], 0, facts.idf)
+    if facts.feature_counts is not None:
+        _create_dataset(file, FEATURE_COUNTS, facts.n_features, "i4")
+        write_slice(file[FEATURE_COUNTS], 0, facts.feature_counts)
 
 
 def _slices(block: Block, first_weight: int) -> Iterator[tuple[str, int, NDArray[Any]]]:
