@@ -1,5 +1,6 @@
 """A model in Python, without MPI: `proxml_mpi.load_model(path)`."""
 
+import math
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -9,10 +10,12 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from proxml_mpi.data.damping import Damping
 from proxml_mpi.data.dataset import Matrix
 from proxml_mpi.data.weighting import Weighting
 from proxml_mpi.score.index import Index, build_index, score_top_k, stored_index
 from proxml_mpi.score.topk import TopK
+from proxml_mpi.settings import DAMPING
 from proxml_mpi.solve.block import Block
 from proxml_mpi.store.model_reader import ModelHeader, read_header, read_index, read_labels
 from proxml_mpi.store.names import read_names
@@ -30,9 +33,16 @@ class Certificates(NamedTuple):
 
 
 class Model:
-    """A trained model; features go in as they were before training weighted them."""
+    """A trained model; features go in as they were before training weighted them, and are damped at prediction."""
 
-    def __init__(self, header: ModelHeader, block: Block, index: Index, label_names: tuple[str, ...] | None) -> None:
+    def __init__(
+        self,
+        header: ModelHeader,
+        block: Block,
+        index: Index,
+        label_names: tuple[str, ...] | None,
+        damping: float = DAMPING,
+    ) -> None:
         self.n_features, self.n_labels, self.n_instances = header.n_features, header.n_labels, header.n_instances
         self.attributes = header.attributes
         self.bias = block.bias + np.float32(0)
@@ -42,6 +52,7 @@ class Model:
         )
         self._index = index
         self._weighting = Weighting(header.attributes["weighting"], bool(header.attributes["normalize"]), header.idf)
+        self._damping = Damping.of_model(header.feature_counts, damping, header.path)
 
     @property
     def weights(self) -> scipy.sparse.csc_array[np.float32]:
@@ -80,7 +91,7 @@ class Model:
         return (sums + self.bias[chosen]).astype(np.float32)
 
     def _rows(self, X: Any) -> Matrix:
-        """Bring features into the form of the kernels, checked and weighted as training's were."""
+        """Bring features into the form of the kernels, checked, weighted as training's were, and damped."""
         if not scipy.sparse.issparse(X):
             X = np.atleast_2d(np.asarray(X))
         if X.ndim != 2 or X.shape[1] != self.n_features:
@@ -93,11 +104,16 @@ class Model:
         if not np.isfinite(rows.data).all():
             raise ValueError("X: found nan or infinity, expected finite numbers")
         features = Matrix(rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data)
-        return self._weighting.apply(features, "X")
+        return self._damping.apply(self._weighting.apply(features, "X"))
 
 
-def load_model(path: str | PathLike[str]) -> Model:
-    """Open a model file of proxml-train; ModelError says what is wrong with it."""
+def load_model(path: str | PathLike[str], damping: float = DAMPING) -> Model:
+    """Open a model file of proxml-train; ModelError says what is wrong with it.
+
+    damping: as proxml-predict --damping; 0: scores are weights times features, plus bias.
+    """
+    if not 0 <= damping < math.inf:
+        raise ValueError(f"damping: found {damping}, expected a finite number, at least 0")
     header = read_header(Path(path))
     stored = read_index(header)
     if stored is not None:
@@ -106,4 +122,5 @@ def load_model(path: str | PathLike[str]) -> Model:
     else:
         block = read_labels(header, 0, header.n_labels)
         index = build_index(block.indptr, block.indices, block.data, block.bias, header.n_features, 0)
-    return Model(header, block, index, read_names(header.path, header.n_labels, header.n_features).labels)
+    names = read_names(header.path, header.n_labels, header.n_features)
+    return Model(header, block, index, names.labels, damping)

@@ -7,7 +7,7 @@ from proxml_mpi import __version__
 from proxml_mpi.errors import DataError
 from proxml_mpi.score.metrics import Evaluation
 from proxml_mpi.score.propensity import Propensity
-from proxml_mpi.score.table import frequency_table, interval_table, metrics_table
+from proxml_mpi.score.table import damping_words, frequency_table, interval_table, metrics_table
 from proxml_mpi.settings import PredictSettings
 from proxml_mpi.store.metrics_file import write_metrics
 from proxml_mpi.store.model_reader import ModelHeader
@@ -83,6 +83,6 @@ def _print(result: dict[str, Any], ks: tuple[int, ...]) -> None:
     print(
         f"\n{result['n_instances']:,} instances, {result['n_unlabelled']:,} of them without labels ({left_out}); "
         f"propensity A {result['propensity_a']:g} B {result['propensity_b']:g}, {order}; "
-        f"coverage of {result['coverage_of']}",
+        f"{damping_words(result['damping'])}; coverage of {result['coverage_of']}",
         flush=True,
     )

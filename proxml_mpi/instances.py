@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from proxml_mpi.data.damping import Damping
 from proxml_mpi.data.dataset import Dataset
 from proxml_mpi.data.formats import find_source
 from proxml_mpi.data.text_stream import open_text, read_pipe
@@ -23,7 +24,7 @@ STANDARD_INPUT = Path("-")
 
 
 class Piece(NamedTuple):
-    """Consecutive instances: weighted features (CSR) and true labels."""
+    """Consecutive instances: weighted and damped features (CSR) and true labels."""
 
     indptr: NDArray[np.int64]  # [n_instances + 1]
     indices: NDArray[np.int32]
@@ -39,13 +40,15 @@ class Instances(NamedTuple):
     pieces: Iterator[Piece]
 
 
-def open_instances(path: Path, format_name: str, header: ModelHeader, n_per_piece: int, n_threads: int) -> Instances:
-    """Open a data set, or standard input, to be weighted as training was; refuse what does not fit the model."""
+def open_instances(
+    path: Path, format_name: str, header: ModelHeader, damping: Damping, n_per_piece: int, n_threads: int
+) -> Instances:
+    """Open a data set, or standard input, to be weighted as training was and damped; refuse what does not fit."""
     weighting = Weighting(header.attributes["weighting"], bool(header.attributes["normalize"]), header.idf)
 
     def weigh(datasets: Iterator[Dataset], name: Path | str) -> Iterator[Piece]:
         for dataset in datasets:
-            yield Piece(*weighting.apply(dataset.features, name), *dataset.labels)
+            yield Piece(*damping.apply(weighting.apply(dataset.features, name)), *dataset.labels)
 
     if path == STANDARD_INPUT:
         name = "standard input"

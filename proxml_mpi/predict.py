@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from proxml_mpi.data.damping import NO_DAMPING, Damping
 from proxml_mpi.errors import SettingsError
 from proxml_mpi.files import check_target
 from proxml_mpi.findings import report
@@ -54,11 +55,12 @@ def predict(settings: PredictSettings, world: World) -> None:
         header, index = _open(settings, world)
         said.append(f"{header.n_labels:,} labels, {len(index.weights):,} of {header.indptr[-1]:,} weights on this rank")
 
-    instances = None
+    instances, damping = None, NO_DAMPING
     with world.together():
         if world.is_first:
             per_round = settings.instances_per_round
-            instances = open_instances(settings.test, settings.format, header, per_round, n_threads)
+            damping = Damping.of_model(header.feature_counts, settings.damping, header.path)
+            instances = open_instances(settings.test, settings.format, header, damping, per_round, n_threads)
 
     with stages.stage("score") as said:
         weights = inverse_propensities(header.n_positives, header.n_instances, propensity)
@@ -68,7 +70,8 @@ def predict(settings: PredictSettings, world: World) -> None:
         said.append(f"top {settings.top_k} of {evaluation.n_instances:,} instances")
 
     if world.is_first and settings.test != STANDARD_INPUT:
-        facts = {"seconds": time.monotonic() - began, "ranks": world.size, "threads": n_threads}
+        facts = {"damping": damping.level, "seconds": time.monotonic() - began}
+        facts |= {"ranks": world.size, "threads": n_threads}
         report(settings, header, evaluation, propensity, facts)
 
 

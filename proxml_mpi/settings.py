@@ -17,6 +17,10 @@ PAPER_LAMBDA = {"l1": 0.1, "l2": 1.0}
 RULE = {"l1": (0.3, 0.2), "l2": (1.0, 0.0)}
 DEFAULT_ITERATIONS = {"newton": 200, "forward-backward": 1000, "truncated-newton": 200}  # by method
 DISMEC_PRUNE = 0.01
+DAMPING = 63.0
+DAMPING_HELP = (
+    "damp features that fewer than D training instances have, d of them, by ln(1 + d) / ln(1 + D); 0: damp nothing"
+)
 
 
 def _by_name(defaults: dict[str, Any]) -> str:
@@ -226,6 +230,7 @@ class PredictSettings(LoggingSettings):
     score_by_propensity: bool = option(
         False, "rank the best 20 labels anew by score and inverse propensity: rare ones rise, precision falls"
     )
+    damping: float = option(DAMPING, DAMPING_HELP, metavar="D")
     skip_unlabelled: bool = option(False, "leave instances without true labels out of the metrics")
     bootstrap: int = option(0, "give 95 %% intervals of the metrics from so many bootstrap replicates", metavar="N")
     threads: int | None = option(None, "threads of each rank [its share of the cores]")
@@ -248,6 +253,8 @@ class PredictSettings(LoggingSettings):
             raise SettingsError("--propensity", self.propensity, "either a preset or --propensity-a and --propensity-b")
         if self.score_by_propensity and self.rerank_by_propensity:
             raise SettingsError("--score-by-propensity", "", "not together with --rerank-by-propensity")
+        if not 0 <= self.damping < math.inf:
+            raise SettingsError("--damping", self.damping, "a finite number, at least 0")
         if self.metrics is not None and self.metrics.suffix not in (".json", ".csv"):
             raise SettingsError("--metrics", str(self.metrics), "a name that ends in .json or .csv")
         if self.output is not None and self.output.suffix not in (".txt", ".npz", ".h5"):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from proxml_mpi.data.damping import Damping
 from proxml_mpi.data.dataset import Dataset
 from proxml_mpi.data.statistics import TAIL
 from proxml_mpi.errors import FileError, ModelError
@@ -28,7 +29,7 @@ RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 class Example(NamedTuple):
-    """An instance with its weighted features, what was predicted, and what is true."""
+    """An instance with its weighted and damped features, what was predicted, and what is true."""
 
     number: int  # in the test data
     features: NDArray[np.int32]  # the largest first
@@ -43,6 +44,7 @@ class Tested(NamedTuple):
 
     evaluation: Evaluation
     propensity: Propensity
+    damping: float  # that was in effect
     label_counts: NDArray[np.int64]  # [n_labels]: test instances with the label
     n_entries: int  # of the features
     examples: list[Example]
@@ -128,7 +130,8 @@ def evaluate(settings: ReportSettings, path: Path, header: ModelHeader, block: B
     """Score the test data as proxml-predict does, and keep some instances to show."""
     scoring = settings.scoring()
     propensity = choose_propensity(settings.propensity, settings.propensity_a, settings.propensity_b)
-    instances = open_instances(path, settings.format, header, scoring.instances_per_round, settings.threads)
+    damping = Damping.of_model(header.feature_counts, scoring.damping, header.path)
+    instances = open_instances(path, settings.format, header, damping, scoring.instances_per_round, settings.threads)
     weights = inverse_propensities(header.n_positives, header.n_instances, propensity)
     evaluation = start_evaluation(settings.k, weights, header.n_positives)
     index = build_index(block.indptr, block.indices, block.data, block.bias, header.n_features, 0)
@@ -143,7 +146,7 @@ def evaluate(settings: ReportSettings, path: Path, header: ModelHeader, block: B
         mine = wanted[(wanted >= n_done) & (wanted < n_done + n_rows)]
         examples += [_example(piece, top, int(number - n_done), n_done, settings.top) for number in mine]
         n_done += n_rows
-    return Tested(evaluation, propensity, label_counts, n_entries, examples)
+    return Tested(evaluation, propensity, damping.level, label_counts, n_entries, examples)
 
 
 def _draw(n_instances: int, settings: ReportSettings) -> NDArray[np.int64]:

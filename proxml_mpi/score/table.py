@@ -12,6 +12,11 @@ def metrics_table(metrics: Mapping[str, float], ks: Sequence[int]) -> str:
     return "\n".join(lines)
 
 
+def damping_words(damping: float) -> str:
+    """Say what of the instances was damped before they were scored."""
+    return f"features of fewer than {damping:g} training instances damped" if damping else "no damping"
+
+
 def interval_table(intervals: Mapping[str, Sequence[float]], ks: Sequence[int]) -> str:
     """Return the lower and upper bound of one metric a row and one k a column."""
     lines = ["%         " + "".join(f"{'@' + str(k):>16}" for k in ks)]
