@@ -8,6 +8,7 @@ from typing import Any
 
 from proxml_mpi import __version__
 from proxml_mpi.compiling import Kernels
+from proxml_mpi.data.damping import Damping
 from proxml_mpi.data.dataset import Dataset
 from proxml_mpi.data.figure import check_drawing
 from proxml_mpi.data.formats import find_source
@@ -68,6 +69,7 @@ def tune(settings: TuneSettings, world: World) -> None:
         "fraction": None if settings.folds else settings.fraction,
         "folds": settings.folds,
         "seed": settings.seed,
+        "damping": settings.damping,
         "best": best,
         "points": points,
         "rows": rows,
@@ -164,7 +166,8 @@ def _share_fold(settings: TuneSettings, world: World, dataset: Dataset | None, n
                 raise DataError(settings.train, "found no label in the instances to validate on, expected some")
             weighting = Weighting.fit(training, settings.weighting, settings.normalize, settings.train)
             features = weighting.apply(training.features, settings.train)
-            piece = Piece(*weighting.apply(validation.features, settings.train), *validation.labels)
+            damping = Damping.from_counts(training.feature_counts, settings.damping)
+            piece = Piece(*damping.apply(weighting.apply(validation.features, settings.train)), *validation.labels)
             shape = (training.n_instances, training.n_features, training.n_labels)
             size = Size(*shape, len(features.indices), len(training.labels.indices))
             log.info("%s instances to train on, %s to validate on", f"{shape[0]:,}", f"{validation.n_instances:,}")
