@@ -1,5 +1,6 @@
 """What tests share: running commands as users do, small data sets, and the end of every process."""
 
+import math
 import os
 import signal
 import subprocess
@@ -164,6 +165,16 @@ def write_every_format(dataset: Dataset, folder: Path) -> dict[str, Path]:
     names = ("trn_X_Xf.txt", "libsvm", "libsvm0", "train_X.npz", "data.txt", "data.h5")
     formats = ("two-file", "libsvm", "libsvm0", "npz", "xmc", "hdf5")
     return {format: folder / name for format, name in zip(formats, names, strict=True)}
+
+
+def dense_damped(X: np.ndarray, counts: np.ndarray, damping: float) -> np.ndarray:
+    """Dense instances damped as the formula says it, row by row."""
+    out = X.astype(np.float64)
+    for row in out:
+        length, damped = np.linalg.norm(row), row * [min(1, math.log(1 + d) / math.log(1 + damping)) for d in counts]
+        if np.linalg.norm(damped) > 0:
+            row[:] = damped * (length / np.linalg.norm(damped))
+    return out
 
 
 def dense(matrix: tuple[np.ndarray, np.ndarray, np.ndarray], n_columns: int) -> np.ndarray:

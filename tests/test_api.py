@@ -104,6 +104,9 @@ def test_other_mistakes(folder: Path, tmp_path: Path) -> None:
         model.predict(0.5 * X)
     with pytest.raises(ModelError, match="does not exist"):
         proxml_mpi.load_model(tmp_path / "no.h5")
+    for damping in (-1, np.nan, np.inf):
+        with pytest.raises(ValueError, match="damping: found"):
+            proxml_mpi.load_model(folder / "model.h5", damping=damping)
     with pytest.raises(AttributeError, match="has no attribute 'load_modell'"):
         proxml_mpi.load_modell  # noqa: B018
 

@@ -177,6 +177,9 @@ def check_loaded(world: World, path: Path, dataset: Dataset, kind: str, normaliz
     positives = zip(loaded.positives, dataset.positives, strict=True)
     parallel_assert(all(np.array_equal(a, b) for a, b in positives))
     parallel_assert(loaded.facts.digest == dataset.digest)
+    counts = np.count_nonzero(matrices(dataset)[0].toarray(), axis=0).astype(np.int32)
+    parallel_assert(loaded.facts.feature_counts.dtype == np.int32)
+    parallel_assert(np.array_equal(loaded.facts.feature_counts, counts))
     parallel_assert((loaded.facts.idf is None) == (kind == "none"))
     if loaded.facts.idf is not None:
         parallel_assert(np.array_equal(loaded.facts.idf, weighting.idf))

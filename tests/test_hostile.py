@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 from test_journal import IDENTITY, make_block
-from test_store import N_FEATURES, N_LABELS, make_facts, set_attribute, set_value
+from test_store import N_FEATURES, N_LABELS, make_facts, replace, set_attribute, set_value
 from test_store import make_block as model_block
 
 import proxml_mpi
@@ -19,7 +19,13 @@ from proxml_mpi.cli import inspect
 from proxml_mpi.errors import FileError, ModelError
 from proxml_mpi.ranks.world import World
 from proxml_mpi.solve.block import Block
-from proxml_mpi.store.checksums import HEADER_DIGEST, header_digest, label_checksums
+from proxml_mpi.store.checksums import (
+    FEATURE_COUNTS_DIGEST,
+    HEADER_DIGEST,
+    array_digest,
+    header_digest,
+    label_checksums,
+)
 from proxml_mpi.store.dataset_file import read_dataset_file
 from proxml_mpi.store.journal import BlockError, ForeignBlockError, Journal
 from proxml_mpi.store.merge import merge_models
@@ -55,6 +61,7 @@ def renew_checksums(path: Path) -> None:
         block = Block(0, file["weights/indptr"][:], **{field: file[name][:] for field, name in fields.items()})
         file["labels/checksum"][:] = label_checksums(block)
         idf = file["features/idf"][:] if "features/idf" in file else None
+        file.attrs[FEATURE_COUNTS_DIGEST] = array_digest(file["features/n_instances"][:])
         file.attrs[HEADER_DIGEST] = header_digest(dict(file.attrs), idf)
 
 
@@ -74,6 +81,7 @@ def overflow(file: h5py.File) -> None:
     file["weights/indptr"][4:6] = [2**62, -(2**63) + 10 + last]
 
 
+COUNTS = "features/n_instances"
 MODELS: dict[str, tuple[Damage, str]] = {
     "pointers that overflow": (overflow, "weights/indptr: found a descent"),
     "feature": (set_value("weights/indices", 0, 2**31 - 1), "weights/indices: found"),
@@ -81,6 +89,11 @@ MODELS: dict[str, tuple[Damage, str]] = {
     "weight": (set_value("weights/data", 0, np.inf), "weights/data: found"),
     "lambda": (set_value("labels/lambda", 0, np.nan), "labels/lambda: found"),
     "bias": (set_value("bias", 0, np.nan), "bias: found"),
+    "count": (set_value(COUNTS, 0, 101), r"features/n_instances: found \[101\], expected numbers from 0 to 100"),
+    "negative count": (set_value(COUNTS, 7, -1), r"features/n_instances: found \[-1\], expected numbers from 0"),
+    "counts of fewer": (replace(COUNTS, np.zeros(3, "i4")), "features/n_instances: found 3 entries, expected 50"),
+    "float counts": (replace(COUNTS, np.ones(50, "f4")), "features/n_instances: found type float32, expected int32"),
+    "counts of nothing": (claim_more(COUNTS, "i4", 50), "n_instances: found 0 bytes in the file, expected 200"),
     "weighting": (set_attribute("weighting", "bm25"), "attribute weighting: found bm25, expected none or tfidf"),
     "idf for nothing": (set_attribute("weighting", "none"), "features/idf: found a dataset, expected nothing"),
     "normalize": (set_attribute("normalize", "yes"), "attribute normalize: found yes, expected true or false"),

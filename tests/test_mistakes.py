@@ -122,6 +122,10 @@ PREDICT_ARGUMENTS = {
     "folder": ("--output nowhere/p.txt", "directory nowhere does not exist"),
     "output": ("--output p.csv", "--output: found 'p.csv', expected a name that ends in .txt, .npz or .h5"),
     "bootstrap": ("--bootstrap -1", "--bootstrap: found -1, expected a whole number, at least 0"),
+    "damping": ("--damping -1", "--damping: found -1.0, expected a finite number, at least 0"),
+    "damping nan": ("--damping nan", "--damping: found nan, expected a finite number, at least 0"),
+    "damping inf": ("--damping inf", "--damping: found inf, expected a finite number, at least 0"),
+    "damping word": ("--damping much", "argument --damping: found 'much', expected a number"),
     "rounds": ("--instances-per-round 0", "--instances-per-round: found 0, expected a whole number, at least 1"),
 }
 

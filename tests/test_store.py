@@ -40,7 +40,8 @@ def make_block(first: int, end: int) -> Block:
 def make_facts(**more: object) -> ModelFacts:
     settings = {"weighting": "tfidf", "normalize": True, **more}
     idf = np.linspace(0, 1, N_FEATURES, dtype=np.float32)
-    return ModelFacts(100, N_FEATURES, N_LABELS, "digest", "proxml-train ...", settings, idf)
+    counts = np.arange(N_FEATURES, dtype=np.int32)
+    return ModelFacts(100, N_FEATURES, N_LABELS, "digest", "proxml-train ...", settings, idf, counts)
 
 
 @pytest.fixture
@@ -57,6 +58,7 @@ def test_what_is_written_is_read(model: Path) -> None:
     assert header.attributes["command_line"] == "proxml-train ..." and header.attributes["bias"]
     assert np.array_equal(header.n_positives, wanted.n_positives)
     assert header.idf is not None and header.idf[-1] == 1
+    assert header.feature_counts is not None and header.feature_counts.tolist() == list(range(N_FEATURES))
     for first, end in ((0, N_LABELS), (3, 7), (5, 5), (10, 11)):
         block, part = read_labels(header, first, end), make_block(first, end)
         for found, expected in zip(block[1:], part[1:], strict=True):
@@ -128,6 +130,8 @@ DAMAGES = {
     "gap": (set_value("labels/duality_gap", 2, 0.0), r"labels/checksum: found label \[2\] damaged"),
     "attribute": (set_attribute("weighting", "none"), "the header's digest: found"),
     "feature weight": (set_value("features/idf", 1, 0.75), "the header's digest: found"),
+    "counts": (set_value("features/n_instances", 1, 3), "the digest of features/n_instances: found"),
+    "no counts": (lambda file: file.__delitem__("features/n_instances"), "features/n_instances: found nothing"),
     "no idf": (lambda file: file.__delitem__("features"), "the header's digest: found"),
 }
 

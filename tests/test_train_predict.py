@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import dense, model_content
+from conftest import dense, dense_damped, model_content
 from napkinxc.metrics import coverage_at_k, ndcg_at_k, precision_at_k, psndcg_at_k, psprecision_at_k, recall_at_k
 
 from proxml_mpi.data.dataset import Dataset
@@ -99,7 +99,10 @@ def test_predictions_are_those_of_dense_arithmetic(
         w = f["weights"]
         shape = (train.n_labels, train.n_features)
         W = scipy.sparse.csr_array((w["data"][:], w["indices"][:], w["indptr"][:]), shape=shape)
-        scores = dense(features, train.n_features) @ W.toarray().T.astype(np.float64) + f["bias"][:]
+        counts = np.count_nonzero(dense(train.features, train.n_features), axis=0)
+        assert np.array_equal(f["features/n_instances"][:], counts) and counts.min() < 63 < counts.max()
+        X = dense_damped(dense(features, train.n_features), counts, 63)
+        scores = X @ W.toarray().T.astype(np.float64) + f["bias"][:]
     rounded = scores.astype(np.float32)
     best = np.lexsort((np.broadcast_to(np.arange(train.n_labels), scores.shape), -rounded), axis=1)[:, :5]
     for i, row in enumerate(predictions(predicted / "one.txt")):
@@ -126,6 +129,7 @@ def test_ranks_threads_and_rounds_change_no_bit_of_the_predictions(
     one, many = (json.loads(path.read_text()) for path in (predicted / "one.json", metrics))
     assert one["metrics"] == many["metrics"] and one["by_frequency"] == many["by_frequency"]
     assert many["ranks"] == ranks and many["ranking"] == "plain" and many["k"] == [1, 3, 5]
+    assert one["damping"] == many["damping"] == 63
 
 
 def test_metrics_equal_napkinxc_s(model: Path, predicted: Path, small: tuple[Dataset, Dataset]) -> None:
