@@ -1,4 +1,7 @@
-"""Robustness: open the models, read the test data, check the theorem, count worst errors, change the vocabulary."""
+"""Robustness: open the models, read the test data, check the theorem, count worst errors, change the vocabulary.
+
+Worst cases are those of the model itself, so that rare features are not damped as they are at prediction.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
