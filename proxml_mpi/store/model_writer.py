@@ -82,6 +82,8 @@ def write_model(
         _create(file, facts, created, n_weights, names)
 
     def fill(file: Any) -> None:
+        if world.is_first:
+            _fill_features(file, facts)
         for block, first_weight in zip(blocks, first_weights, strict=True):
             _fill(file, block, first_weight)
 
@@ -111,6 +113,7 @@ def write_model_alone(path: Path, blocks: Sequence[Block], facts: ModelFacts, na
     try:
         with writing(path), h5py.File(temporary, "w") as file:
             _create(file, facts, _now(), n_weights, names)
+            _fill_features(file, facts)
             for block, first_weight in zip(blocks, first_weights, strict=True):
                 _fill(file, block, first_weight)
         _verify(temporary, blocks, first_weights)
@@ -196,12 +199,22 @@ def _create(file: Any, facts: ModelFacts, created: str, n_weights: int, names: N
         _create_dataset(file, name, n_weights, dtype)
     for name, (_, dtype) in PER_LABEL.items():
         _create_dataset(file, name, facts.n_labels, dtype)
+    for name, values in _by_feature(facts):
+        _create_dataset(file, name, facts.n_features, values.dtype)
+
+
+def _by_feature(facts: ModelFacts) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield what the model says of its features: name of the dataset, values [n_features]."""
     if facts.idf is not None:
-        _create_dataset(file, "features/idf", facts.n_features, "f4")
-        write_slice(file["features/idf"], 0, facts.idf)
+        yield "features/idf", facts.idf
     if facts.feature_counts is not None:
-        _create_dataset(file, FEATURE_COUNTS, facts.n_features, "i4")
-        write_slice(file[FEATURE_COUNTS], 0, facts.feature_counts)
+        yield FEATURE_COUNTS, facts.feature_counts
+
+
+def _fill_features(file: Any, facts: ModelFacts) -> None:
+    """Write what the model says of its features."""
+    for name, values in _by_feature(facts):
+        write_slice(file[name], 0, values)
 
 
 def _slices(block: Block, first_weight: int) -> Iterator[tuple[str, int, NDArray[Any]]]:
