@@ -25,7 +25,7 @@ from proxml_mpi.solve.newton_data import (
 from proxml_mpi.solve.newton_gather import gather_matrix
 from proxml_mpi.solve.newton_local import solve_local
 from proxml_mpi.solve.newton_select import choose_all_rows, choose_columns, choose_near_rows, clear_local
-from proxml_mpi.solve.newton_step import advance, list_near, list_support, spread, take_over
+from proxml_mpi.solve.newton_step import advance, list_near, list_support, settle_bias, spread, take_over
 from proxml_mpi.solve.newton_touch import leave_places, touch_positives
 from proxml_mpi.solve.problem import COLD, Outcome, Solution, Start
 
@@ -33,8 +33,8 @@ __all__ = ["NewtonProblem", "Workspace", "newton_problem", "prepare", "solve", "
 
 CONVERGED, ITERATION_LIMIT = int(Outcome.converged), int(Outcome.iteration_limit)
 NO_POSITIVES, NOT_TRAINED = int(Outcome.no_positives), int(Outcome.not_trained)
-ACCURACY = 0.3  # of the local problem, relative to the violation that it is to remove
-N_WHOLE = 2  # iterations that take every row of their columns: nothing is known yet of what a step would violate
+ACCURACY = 0.35  # of the local problem, relative to the violation that it is to remove
+N_WHOLE = 1  # iterations that take every row of their columns: nothing is known yet of what a step would violate
 RUN_ON = np.zeros(1, np.uint8)
 Found = tuple[NDArray[np.int32], NDArray[np.float32], float, float, float, int, int, int]
 
@@ -109,8 +109,7 @@ def solve_label(
             continue
         iteration += 1
         common = 2.0 * max(0.0, 1.0 + b)
-        # Every new column is read whole: rare labels take few at a time, larger supports double.
-        n_new = max(n_support if n_support > 20 else max(4, n_support // 2), len(positives) // 8)
+        n_new = count_new(len(positives), n_support, ridge)
         n_columns, worst = choose_columns(problem, work, n_support, n_met, common, penalty, ridge, n_new)
         clear_gradient(work, n_met)
         if with_bias:
@@ -132,6 +131,7 @@ def solve_label(
         n_read += read
         for c in range(n_columns):
             u[c] = weight[feature[c]]
+        sought = min(accuracy * worst, last_violation(work, n_support, n_columns, b, worst, ridge, gap_tolerance))
         # Rows that enter or leave end a model's use before it is minimised; labels that take long need it better.
         n_sweeps = 20 * max(1, iteration - 20)
         new_b = solve_local(
@@ -145,20 +145,55 @@ def solve_label(
             with_bias,
             penalty,
             ridge,
-            accuracy * worst,
+            sought,
             n_sweeps,
         )
-        n_touched, read = spread(problem, work, n_columns, n_touched)
+        # While instances without features violate, the rounding of the bias alone costs too much of the dual bound.
+        is_rounding = not is_open and iteration < 30 and gap_tolerance >= 1e-5 * len(positives)
+        n_touched, read = spread(problem, work, n_columns, n_touched, is_rounding)
         n_read += read
-        t, b, n_near, n_learned = advance(
-            work, n_columns, n_touched, n_all - n_touched, b, new_b, penalty, ridge, n_learned
+        t, b, n_near, n_learned, margin = advance(
+            work, n_columns, n_touched, n_all - n_touched, b, new_b, penalty, ridge, n_near, n_learned
         )
+        if with_bias:
+            b = settle_bias(work, n_near, n_all - n_touched, b, penalty, margin)
+        if is_rounding:
+            b = float(np.float32(b))
         n_support = list_support(work, n_support, n_columns)
         clear_local(work, n_rows, n_columns)
-        is_rounded = False
+        is_rounded = is_rounding and t == 1.0
         # A step that leads nowhere lacked rows or accuracy: take all rows, and solve better, until one does.
         accuracy = ACCURACY if t > 0.01 else 0.3 * accuracy
     return finish(work, n_touched, n_support, b, objective, gap, iteration, outcome, n_read)
+
+
+@inner
+def count_new(n_positives: int, n_support: int, ridge: float) -> int:
+    """Return how many violating features join the support in the next local problem.
+
+    Every new column is read whole: rare labels take few at a time, larger supports double; a ridge wants more weights.
+    """
+    few = 8 if ridge > 0.0 else 4
+    growth = n_support if n_support > 16 else n_support // 2
+    return max(few, growth, min(few * n_positives // 8, 4 * few), n_positives // 8)
+
+
+@inner
+def last_violation(
+    work: Workspace, n_support: int, n_columns: int, b: float, worst: float, ridge: float, gap_tolerance: float
+) -> float:
+    """Return what suffices for the certificate when one local problem can lead there from worst, else infinity.
+
+    A violation eps costs the dual bound eps (|w|_1 + |b|), or with a ridge eps^2 / (2 mu) for each feature at most.
+    """
+    norm = abs(b)
+    for k in range(n_support):
+        norm += abs(work.columns[WEIGHT, work.features[SUPPORT, k]])
+    enough, reach = gap_tolerance / max(norm, 1e-12), 100.0
+    with_ridge = np.sqrt(2.0 * ridge * gap_tolerance / (n_columns + 1))
+    if with_ridge > enough:
+        enough, reach = with_ridge, 10.0
+    return 0.5 * enough if worst <= reach * enough else np.inf
 
 
 @inner

@@ -82,10 +82,10 @@ def add_row(problem: NewtonProblem, work: Workspace, i: int, force: float, n_met
     gradient, met = work.columns[GRADIENT], work.features[MET]
     for entry in range(problem.row_start[i], problem.row_start[i + 1]):
         j = problem.row_feature[entry]
-        if not work.is_met[j]:
-            work.is_met[j] = 1
-            met[n_met] = j
-            n_met += 1
+        # Without a branch, which would be guessed wrongly too often; there is room for one beyond the last.
+        met[n_met] = j
+        n_met += 1 - work.is_met[j]
+        work.is_met[j] = 1
         gradient[j] += force * problem.row_value[entry]
     return n_met
 

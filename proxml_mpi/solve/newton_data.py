@@ -40,8 +40,8 @@ SIGN, SCORE, SHIFT, VIOLATION, SLOPE, LOCAL_SIGN, LOCAL_SCORE, LOCAL_SHIFT, RESI
 # instance, where a local row ends, and the active rows of the local ones.
 TOUCHED, PLACE, NEAR, LEARNED, CHOSEN, ROW, ROW_END, ACTIVE = range(8)
 # Lines of Workspace.columns: weights and gradient X'(y a) by feature; and by local column the weights in work, their
-# old values, their change, sums and square sums on the active rows, trial weights, and the last iterates.
-WEIGHT, GRADIENT, U, OLD, CHANGE, SUM, SQUARE, TRIAL, HISTORY = range(9)
+# old values, their change, sums, square sums and curvatures on the active rows, trial weights, and the last iterates.
+WEIGHT, GRADIENT, U, OLD, CHANGE, SUM, SQUARE, CURVATURE, TRIAL, HISTORY = range(10)
 N_HISTORY = 6
 MOST_DIRECT = 128  # weights that are solved for directly
 # Lines of Workspace.features: the features with a computed gradient, those that have a weight, the local columns,
@@ -82,8 +82,8 @@ class Workspace(NamedTuple):
 
     rows: NDArray[np.float64]  # [10, n_instances + 1]
     instances: NDArray[np.uint32]  # [8, n_instances + 1]
-    columns: NDArray[np.float64]  # [8 + N_HISTORY, n_features + 1]; the bias is the column after the last
-    features: NDArray[np.uint32]  # [5, n_features]
+    columns: NDArray[np.float64]  # [9 + N_HISTORY, n_features + 1]; the bias is the column after the last
+    features: NDArray[np.uint32]  # [5, n_features + 1]
     is_met: NDArray[np.uint8]  # [n_features]
     start: NDArray[np.uint64]  # [n_features + 1], where the columns of the active rows begin
     gram: NDArray[np.float64]  # [MOST_DIRECT, MOST_DIRECT]
@@ -133,8 +133,8 @@ def workspace(problem: NewtonProblem) -> Workspace:
     return Workspace(
         rows=np.zeros((10, n + 1)),
         instances=np.zeros((8, n + 1), np.uint32),
-        columns=np.zeros((8 + N_HISTORY, d + 1)),
-        features=np.zeros((5, d), np.uint32),
+        columns=np.zeros((9 + N_HISTORY, d + 1)),
+        features=np.zeros((5, d + 1), np.uint32),
         is_met=np.zeros(d, np.uint8),
         start=np.zeros(d + 1, np.uint64),
         gram=np.zeros((MOST_DIRECT, MOST_DIRECT)),

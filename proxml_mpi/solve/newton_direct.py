@@ -15,7 +15,7 @@ from proxml_mpi.solve.newton_data import (
     Workspace,
     inner,
 )
-from proxml_mpi.solve.newton_model import best_bias
+from proxml_mpi.solve.newton_model import best_bias, dot
 
 
 @inner
@@ -40,9 +40,7 @@ def direct_step(
     fill_gram(work, local, size, n_active, m, is_free, half_ridge)
     for k in range(size):
         j = listed[k]
-        rho = -b * s[j] - half_ridge * u[j]
-        for entry in range(start[j], start[j + 1]):
-            rho += value[entry] * e[row[entry]]
+        rho = dot(row, value, start[j], start[j + 1], e) - b * s[j] - half_ridge * u[j]
         force[k] = rho - (half if u[j] > 0.0 else -half)
         p[k] = force[k]
     if not solve_dense(work.gram, p, size):

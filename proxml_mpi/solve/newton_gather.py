@@ -1,4 +1,9 @@
-"""Gather the local matrix: the chosen rows x the chosen columns, read by rows or by columns, whichever are shorter."""
+"""Gather the local matrix: the chosen rows x the chosen columns, read by rows or by columns, whichever are shorter.
+
+Every entry is written, and the next one over it when it was not chosen: a branch would be guessed wrongly too often.
+"""
+
+import numpy as np
 
 from proxml_mpi.solve.newton_data import (
     CHOSEN,
@@ -14,6 +19,8 @@ from proxml_mpi.solve.newton_data import (
     length,
     make_local,
 )
+
+NONE, ONE, UNIT = np.uint64(0), np.uint64(1), np.uint32(1)
 
 
 @inner
@@ -43,23 +50,24 @@ def gather_columns(problem: NewtonProblem, work: Workspace, local: Local, n_rows
     kept_row, kept_value = local.active_row, local.active_value
     for r in range(n_rows):
         row_end[r] = 0
-    end = 0
+    end = NONE
     for c in range(n_columns):
         j = feature[c]
         start[c] = end
         for entry in range(problem.column_start[j], problem.column_start[j + 1]):
             r = row[problem.column_instance[entry]]
-            if r > 0:
-                kept_row[end] = r - 1
-                kept_value[end] = problem.column_value[entry]
-                row_end[r - 1] += 1
-                end += 1
+            kept_row[end] = r
+            kept_value[end] = problem.column_value[entry]
+            end += ONE if r > 0 else NONE
+        for entry in range(start[c], end):
+            kept_row[entry] -= UNIT
+            row_end[kept_row[entry]] += UNIT
     start[n_columns] = end
     # From lengths to where rows begin; filling a row moves that to its end.
-    end = 0
+    end_of_row = 0
     for r in range(n_rows):
-        end += row_end[r]
-        row_end[r] = end - row_end[r]
+        end_of_row += row_end[r]
+        row_end[r] = end_of_row - row_end[r]
     for c in range(n_columns):
         for entry in range(start[c], start[c + 1]):
             r = kept_row[entry]
@@ -74,13 +82,12 @@ def gather_rows(problem: NewtonProblem, work: Workspace, local: Local, n_rows: i
     """Read the chosen rows and keep the chosen columns."""
     chosen, touched, row_end = work.instances[CHOSEN], work.instances[TOUCHED], work.instances[ROW_END]
     column = work.features[COLUMN]
-    end = 0
+    end = NONE
     for r in range(n_rows):
         i = touched[chosen[r]]
         for entry in range(problem.row_start[i], problem.row_start[i + 1]):
             c = column[problem.row_feature[entry]]
-            if c > 0:
-                local.column[end] = c - 1
-                local.value[end] = problem.row_value[entry]
-                end += 1
+            local.column[end] = c - UNIT
+            local.value[end] = problem.row_value[entry]
+            end += ONE if c > 0 else NONE
         row_end[r] = end

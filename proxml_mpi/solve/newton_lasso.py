@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxml_mpi.solve.newton_data import (
+    CURVATURE,
     HISTORY,
     LIST,
     MOST_DIRECT,
@@ -32,7 +33,7 @@ from proxml_mpi.solve.newton_data import (
     inner,
 )
 from proxml_mpi.solve.newton_direct import direct_step, solve_dense
-from proxml_mpi.solve.newton_model import best_bias, model_value, soft
+from proxml_mpi.solve.newton_model import best_bias, dot, model_value, soft
 
 PATIENCE = 10  # sweeps before a direct step
 
@@ -67,6 +68,8 @@ def minimise(
     b = best_bias(total, m, cap, with_bias, half)
     for j in range(n):
         listed[j] = j
+        s, q = work.columns[SUM, j], work.columns[SQUARE, j]
+        work.columns[CURVATURE, j] = half_ridge + max(q - s * s / max(m, 1.0), 0.02 * q)
     n_listed, is_full, n_kept, since = n, True, 0, 0
     for _ in range(max_sweeps):
         worst, total, b = sweep(work, local, n_listed, m, total, b, cap, with_bias, half, half_ridge)
@@ -107,24 +110,24 @@ def sweep(
     """Pass once over the listed columns; return the largest change in units of the gradient, E, b."""
     row, value, listed, start = local.active_row, local.active_value, work.features[LIST], work.start
     e, u, s, q = work.rows[RESIDUAL], work.columns[U], work.columns[SUM], work.columns[SQUARE]
+    curvature = work.columns[CURVATURE]
     worst = 0.0
+    share = 1.0 / m if m > 0.0 else 0.0
     for position in range(n_listed):
         j = listed[position]
         if q[j] <= 0.0:
             u[j] = 0.0
             continue
-        rho = -b * s[j]
-        for entry in range(start[j], start[j + 1]):
-            rho += value[entry] * e[row[entry]]
+        rho = dot(row, value, start[j], start[j + 1], e) - b * s[j]
         old = u[j]
         if old == 0.0 and abs(rho) <= half:
             continue
         rho -= half_ridge * old
         is_free = with_bias and b != 0.0 and b < cap
-        h = half_ridge + (max(q[j] - s[j] * s[j] / m, 0.02 * q[j]) if is_free else q[j])
+        h = curvature[j] if is_free else q[j] + half_ridge
         step = soft(old * h + rho, half) / h - old
         if is_free:
-            moved = b - step * s[j] / m
+            moved = b - step * s[j] * share
             if moved > cap or moved * b <= 0.0:
                 h = q[j] + half_ridge
                 step = soft(old * h + rho, half) / h - old
@@ -135,7 +138,7 @@ def sweep(
         for entry in range(start[j], start[j + 1]):
             e[row[entry]] -= step * value[entry]
         total -= step * s[j]
-        b = best_bias(total, m, cap, with_bias, half)
+        b = min(soft(total, half) * share, cap) if with_bias else 0.0
     return worst, total, b
 
 

@@ -127,7 +127,7 @@ def gather_active(
     for k in range(n_active):
         r = active[k]
         for entry in range(row_end[r - 1] if r > 0 else 0, row_end[r]):
-            start[local.column[entry]] += 1
+            start[local.column[entry]] += ONE
     # From lengths to where columns end; filling a column from its end moves that to its beginning.
     for c in range(n_columns):
         start[c + 1] += start[c]

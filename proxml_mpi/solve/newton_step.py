@@ -1,5 +1,7 @@
 """Take the step that the local problem proposes, as far as the full objective falls."""
 
+import numpy as np
+
 from proxml_mpi.solve.newton_data import (
     CHANGE,
     COLUMN,
@@ -23,9 +25,10 @@ from proxml_mpi.solve.newton_data import (
     length,
 )
 from proxml_mpi.solve.newton_search import search
-from proxml_mpi.solve.newton_touch import scatter, touch_column
+from proxml_mpi.solve.newton_touch import scatter, touch_and_scatter, touch_column
 
-# An instance is near, and joins the local problem, when its v lies above minus this, or would after the same move.
+# An instance is near, and joins the next local problem, when its v lies above minus a margin: this, or as much of the
+# largest move of the last step, if that is less.
 MARGIN = 0.05
 
 
@@ -42,18 +45,26 @@ def list_near(work: Workspace, n_touched: int, b: float) -> int:
 
 
 @inner
-def spread(problem: NewtonProblem, work: Workspace, n_columns: int, n_touched: int) -> tuple[int, int]:
-    """Fill SHIFT with X (u - w) and CHANGE with u - w; return the number of touched instances and entries read."""
+def spread(
+    problem: NewtonProblem, work: Workspace, n_columns: int, n_touched: int, is_rounding: bool
+) -> tuple[int, int]:
+    """Fill SHIFT with X (u - w) and CHANGE with u - w; return the number of touched instances and entries read.
+
+    is_rounding: go to the float32 weights nearest to u.
+    """
     u, change, shift = work.columns[U], work.columns[CHANGE], work.rows[SHIFT]
     n_read = 0
     for c in range(n_columns):
         j = work.features[FEATURE, c]
+        if is_rounding:
+            u[c] = np.float32(u[c])
         change[c] = u[c] - work.columns[WEIGHT, j]
         if change[c] != 0.0:
             n_read += length(problem.column_start, j)
             if work.columns[WEIGHT, j] == 0.0:
-                n_touched = touch_column(problem, work, j, n_touched)
-            scatter(problem, work, j, change[c], shift)
+                n_touched = touch_and_scatter(problem, work, j, change[c], shift, n_touched)
+            else:
+                scatter(problem, work, j, change[c], shift)
     return n_touched, n_read
 
 
@@ -89,9 +100,10 @@ def advance(
     new_b: float,
     penalty: float,
     ridge: float,
+    n_near: int,
     n_learned: int,
-) -> tuple[float, float, int, int]:
-    """Search along the step on all instances and take it; return step length, bias, n_near, n_learned.
+) -> tuple[float, float, int, int, float]:
+    """Search along the step on all instances and take it; return step length, bias, n_near, n_learned, the margin.
 
     Negatives outside the local problem that the full step would violate are learned for the next one.
     """
@@ -121,18 +133,46 @@ def advance(
         for position in range(n_learned):
             learned[position] = learned[n_known + position]
     b = new_b if t == 1.0 else b + t * step
+    largest = 0.0
+    for position in range(n_near):
+        largest = max(largest, abs(shift[near[position]] + step))
+    margin = MARGIN * min(1.0, t * largest)
     n_near = 0
     for place in range(1, n_touched + 1):
         moved = t * shift[place]
         score[place] += moved
         shift[place] = 0.0
-        # What has just moved far may come back as far.
-        if 1.0 - sign[place] * (score[place] + b) > -MARGIN - abs(moved + t * step):
+        if 1.0 - sign[place] * (score[place] + b) > -margin:
             near[n_near] = place
             n_near += 1
     for c in range(n_columns):
         weight[work.features[FEATURE, c]] = u[c] if t == 1.0 else old[c] + t * change[c]
-    return t, b, n_near, n_learned
+    return t, b, n_near, n_learned, margin
+
+
+@inner
+def settle_bias(work: Workspace, n_near: int, n_untouched: int, b: float, penalty: float, margin: float) -> float:
+    """Return the bias that minimises the full objective for these weights, at most margin away.
+
+    No other instance than the near ones violates on the way. A bias of at most -1 stays there, so that instances
+    without features stay silent. What the local problem did not know of moves the bias most, and a gradient of the
+    bias beyond lambda would spoil the dual bound.
+    """
+    near, sign, score = work.instances[NEAR], work.rows[SIGN], work.rows[SCORE]
+    violation, slopes, old, change = work.rows[VIOLATION], work.rows[SLOPE], work.columns[OLD], work.columns[CHANGE]
+    slope = 2.0 * n_untouched * max(0.0, 1.0 + b) + (penalty if b > 0.0 else -penalty)
+    for position in range(n_near):
+        y = sign[near[position]]
+        violation[position] = 1.0 - y * (score[near[position]] + b)
+        slope -= 2.0 * y * max(0.0, violation[position])
+    step = -margin if slope > 0.0 else margin
+    if b <= -1.0:
+        step = min(step, -1.0 - b)
+    for position in range(n_near):
+        slopes[position] = -sign[near[position]] * step
+    old[0], change[0] = b, step
+    t = search((violation, slopes, n_near), (old, change, 1), (float(n_untouched), 1.0 + b, step), penalty, 0.0)
+    return b + t * step
 
 
 @inner

@@ -52,6 +52,21 @@ def scatter(problem: NewtonProblem, work: Workspace, j: int, factor: float, targ
 
 
 @inner
+def touch_and_scatter(
+    problem: NewtonProblem, work: Workspace, j: int, factor: float, target: NDArray[np.float64], n_touched: int
+) -> int:
+    """Do both in one pass over column j; return the new number of touched instances."""
+    places, touched = work.instances[PLACE], work.instances[TOUCHED]
+    for entry in range(problem.column_start[j], problem.column_start[j + 1]):
+        i = problem.column_instance[entry]
+        if places[i] == 0 and problem.negative[i]:
+            n_touched += 1
+            take_place(places, touched, work.rows, i, -1.0, n_touched)
+        target[places[i]] += factor * problem.column_value[entry]
+    return n_touched
+
+
+@inner
 def leave_places(work: Workspace, n_touched: int) -> None:
     """Forget the touched instances."""
     places, touched = work.instances[PLACE], work.instances[TOUCHED]
