@@ -13,8 +13,10 @@ from typing import Any
 from proxml_mpi.errors import SettingsError
 
 PAPER_LAMBDA = {"l1": 0.1, "l2": 1.0}
-# Of a label, lambda x positives^exponent: what generalises best at the exact optimum (docs/quality.md).
-RULE = {"l1": (0.3, 0.2), "l2": (1.0, 0.0)}
+# Lambda of a label = lambda x positives^exponent, and the ridge: what generalises best at the exact optimum
+# (docs/quality.md), and without a ridge.
+RULE = {"l1": (0.1, 0.3, 1.5), "l2": (1.0, 0.0, 0.0)}
+L1_ALONE = (0.3, 0.2, 0.0)
 DEFAULT_ITERATIONS = {"newton": 200, "forward-backward": 1000, "truncated-newton": 200}  # by method
 DISMEC_PRUNE = 0.01
 DAMPING = 63.0
@@ -82,16 +84,17 @@ class TrainSettings(LoggingSettings):
     )
     lambda_: float | None = option(
         None,
-        "regularisation of all labels [with neither of the two: 0.3 x positives^0.2, for l2: 1; with the other one, as "
-        "in the paper: 0.1, for l2: 1]",
+        "regularisation of all labels [with neither this nor the exponent: 0.1 x positives^0.3, with --ridge 0 "
+        "0.3 x positives^0.2, for l2 1; with the exponent, as in the paper: 0.1, for l2 1]",
         shapes_model=True,
     )
     lambda_exponent: float | None = option(
         None, "lambda of a label = lambda x positives^EXPONENT [with --lambda, as in the paper: 0]", shapes_model=True
     )
-    ridge: float = option(
-        0.0,
-        "with --penalty l1: add RATIO x the label's lambda / 2 |w|^2, an elastic net",
+    ridge: float | None = option(
+        None,
+        "with --penalty l1: add RATIO x the label's lambda / 2 |w|^2, an elastic net; 0: the paper's objective [1.5; "
+        "with --lambda or --lambda-exponent 0]",
         metavar="RATIO",
         shapes_model=True,
     )
@@ -141,9 +144,9 @@ class TrainSettings(LoggingSettings):
     def __post_init__(self) -> None:
         _require_finite("--lambda", self.label_lambda, above=0.0)
         _require_finite("--lambda-exponent", self.label_exponent)
-        if not 0 <= self.ridge < math.inf:
+        if not 0 <= self.label_ridge < math.inf:
             raise SettingsError("--ridge", self.ridge, "a finite number, at least 0")
-        if self.ridge > 0 and self.penalty == "l2":
+        if self.label_ridge > 0 and self.penalty == "l2":
             raise SettingsError("--ridge", self.ridge, "0: --penalty l2 is a ridge already")
         _require_finite("--tolerance", self.tolerance, above=0.0)
         _require_at_least("--first-label", self.first_label, 0)
@@ -175,16 +178,24 @@ class TrainSettings(LoggingSettings):
     @property
     def label_lambda(self) -> float:
         """Return --lambda, or what stands for it."""
-        if self.lambda_ is not None:
-            return self.lambda_
-        return RULE[self.penalty][0] if self.lambda_exponent is None else PAPER_LAMBDA[self.penalty]
+        return self._rule[0] if self.lambda_ is None else self.lambda_
 
     @property
     def label_exponent(self) -> float:
         """Return --lambda-exponent, or what stands for it."""
-        if self.lambda_exponent is not None:
-            return self.lambda_exponent
-        return RULE[self.penalty][1] if self.lambda_ is None else 0.0
+        return self._rule[1] if self.lambda_exponent is None else self.lambda_exponent
+
+    @property
+    def label_ridge(self) -> float:
+        """Return --ridge, or what stands for it."""
+        return self._rule[2] if self.ridge is None else self.ridge
+
+    @property
+    def _rule(self) -> tuple[float, float, float]:
+        """Return what stands for lambda, exponent and ridge where not given: beside a given one the paper's."""
+        if self.lambda_ is not None or self.lambda_exponent is not None:
+            return PAPER_LAMBDA[self.penalty], 0.0, 0.0
+        return L1_ALONE if self.penalty == "l1" and self.ridge == 0 else RULE[self.penalty]
 
     @property
     def smallest_weight(self) -> float:
@@ -200,7 +211,7 @@ class TrainSettings(LoggingSettings):
         """Return the settings that shape the model, under their public names."""
         fields = dataclasses.fields(self)
         values = {public_name(f): getattr(self, f.name) for f in fields if f.metadata.get("shapes_model")}
-        chosen = {"lambda": self.label_lambda, "lambda_exponent": self.label_exponent}
+        chosen = {"lambda": self.label_lambda, "lambda_exponent": self.label_exponent, "ridge": self.label_ridge}
         chosen |= {"max_iterations": self.iteration_limit, "prune": self.smallest_weight}
         return values | chosen | {"certificate_of": "all instances" if self.negatives == 1 else "sampled negatives"}
 

@@ -114,7 +114,7 @@ def _starts(settings: TrainSettings, world: World, n_features: int) -> tuple[Cal
 def shared_solver(settings: TrainSettings, world: World, problem: Problem) -> Solver:
     """Make the solver; what it derives from the data is there once a node. Collective."""
     limits = (settings.tolerance, settings.iteration_limit, settings.bias)
-    plan = Plan(settings.method, *limits, settings.smallest_weight, settings.ridge)
+    plan = Plan(settings.method, *limits, settings.smallest_weight, settings.label_ridge)
     if plan.method != "newton":
         return make_solver(plan, problem)
     sums = sum_negatives(problem, settings.negatives, settings.seed) if world.is_first else None

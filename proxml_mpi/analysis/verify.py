@@ -93,7 +93,7 @@ def _require_trained_on(header: ModelHeader, digest: str, training: TrainSetting
 def _verifier(training: TrainSettings, world: World, problem: Problem) -> Verifier:
     """Make the verifier; what it derives from the data is there once a node. Collective."""
     limits = (training.tolerance, training.iteration_limit, training.bias)
-    plan = Plan(training.method, *limits, ridge=training.ridge)
+    plan = Plan(training.method, *limits, ridge=training.label_ridge)
     if training.penalty == "l2":
         return Verifier(problem, plan)
     sums = sum_negatives(problem, training.negatives, training.seed) if world.is_first else None
