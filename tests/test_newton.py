@@ -199,6 +199,45 @@ def test_iteration_limit_is_said_and_the_gap_is_true() -> None:
     assert stopped.objective - optimum.objective <= stopped.duality_gap + 1e-9
 
 
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6),
+    log_penalty=st.floats(-2, 1),
+    log_tolerance=st.floats(-5, -2),
+    n_positives=st.integers(1, 20),
+    has_bias=st.booleans(),
+    ridge=st.sampled_from([0.0, 1.0]),
+)
+def test_weights_are_rounded_on_the_way(
+    seed: int, log_penalty: float, log_tolerance: float, n_positives: int, has_bias: bool, ridge: float
+) -> None:
+    # Tolerances that users ask for: what is certified are the float32 weights that are returned.
+    X, penalty, tolerance = random_matrix(seed, 60, 25), 10**log_penalty, 10**log_tolerance
+    positives = sorted(np.random.default_rng(seed).permutation(60)[:n_positives].tolist())
+    found = solve(X, positives, penalty, tolerance, has_bias, ridge * penalty)
+    assert found.outcome == Outcome.converged and 0 <= found.duality_gap <= tolerance * n_positives
+    assert found.weights.dtype == np.float32 and found.bias == np.float32(found.bias)
+    w = np.zeros(25)
+    w[found.features] = found.weights
+    y = signs(60, positives)
+    objective, dual = dense_certificate(X, y, w, found.bias, penalty, has_bias, ridge * penalty)
+    assert found.objective == pytest.approx(objective, rel=1e-9)
+    optimum = solve(X, positives, penalty, 1e-8, has_bias, ridge * penalty).objective
+    assert max(dual, found.objective - found.duality_gap) <= optimum + 1e-7 * n_positives
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
+def test_no_iteration_raises_the_objective(ridge: float) -> None:
+    for seed in range(20):
+        X, positives = random_matrix(seed, 200, 60), np.arange(5, dtype=np.int32)
+        prepared = newton.prepare(as_problem(X))
+        work = newton.workspace(prepared)
+        objectives = [
+            newton.solve(prepared, work, positives, 0.1, 1e-3, limit, ridge=ridge).objective for limit in range(1, 15)
+        ]
+        assert np.all(np.diff(objectives) <= 1e-6)
+
+
 def test_stop_abandons_a_label_and_leaves_the_workspace_clean() -> None:
     X, positives = random_matrix(32), np.array([1, 2], np.int32)
     prepared = newton.prepare(as_problem(X))

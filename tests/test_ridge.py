@@ -70,7 +70,9 @@ def test_objectives_and_gaps_in_the_file(models: dict[str, Path], small: tuple[D
     assert len(block.data) > 1.2 * int(read_header(models["none"]).indptr[-1])
 
 
-def test_zero_is_the_default(models: dict[str, Path], small_files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_zero_is_the_default_beside_a_lambda(
+    models: dict[str, Path], small_files: tuple[Path, Path], tmp_path: Path
+) -> None:
     assert model_content(trained(tmp_path / "plain.h5", small_files[0])) == model_content(models["none"])
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import h5py
 import numpy as np
@@ -101,3 +102,22 @@ def test_options_that_do_not_go_together(options: str, message: str, capsys: pyt
     with pytest.raises(SystemExit):
         parse(TrainSettings, "proxml-train", "", ["a", "b", *options.split()])
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (0.1, 0.3, 1.5)),
+        ({"ridge": 0.0}, (0.3, 0.2, 0.0)),
+        ({"ridge": 0.7}, (0.1, 0.3, 0.7)),
+        ({"lambda_": 0.2}, (0.2, 0.0, 0.0)),
+        ({"lambda_exponent": 0.4}, (0.1, 0.4, 0.0)),
+        ({"lambda_": 0.2, "lambda_exponent": 0.4, "ridge": 2.0}, (0.2, 0.4, 2.0)),
+        ({"penalty": "l2"}, (1.0, 0.0, 0.0)),
+    ],
+)
+def test_what_is_not_given(options: dict[str, Any], expected: tuple[float, float, float]) -> None:
+    settings = TrainSettings(train=Path("train.txt"), model=Path("model.h5"), **options)
+    assert (settings.label_lambda, settings.label_exponent, settings.label_ridge) == expected
+    attributes = settings.model_attributes()
+    assert (attributes["lambda"], attributes["lambda_exponent"], attributes["ridge"]) == expected
