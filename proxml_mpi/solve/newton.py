@@ -1,8 +1,8 @@
 """The default solver: exact, with a certificate, at a cost that depends on the instances sharing the label's features.
 
 An outer iteration computes the certificate on the full problem, chooses columns (the support and the features that
-violate most) and rows (the instances that violate or nearly so), solves that local problem by a few Newton models, and
-takes the step as far as the full objective falls.
+violate most) and rows (the instances that violate or nearly so), solves that local problem by a few Newton models,
+takes the step as far as the full objective falls, and lets the bias settle on the full objective.
 """
 
 import numpy as np
