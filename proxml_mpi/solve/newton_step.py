@@ -25,7 +25,7 @@ from proxml_mpi.solve.newton_data import (
     length,
 )
 from proxml_mpi.solve.newton_search import search
-from proxml_mpi.solve.newton_touch import scatter, touch_and_scatter, touch_column
+from proxml_mpi.solve.newton_touch import scatter, touch_and_scatter
 
 # An instance is near, and joins the next local problem, when its v lies above minus a margin: this, or as much of the
 # largest move of the last step, if that is less.
@@ -85,8 +85,7 @@ def take_over(problem: NewtonProblem, work: Workspace, n_columns: int, n_touched
             work.features[SUPPORT, n_support] = j
             n_support += 1
             n_read += length(problem.column_start, j)
-            n_touched = touch_column(problem, work, j, n_touched)
-            scatter(problem, work, j, weight, score)
+            n_touched = touch_and_scatter(problem, work, j, weight, score, n_touched)
     return n_touched, n_support, n_read
 
 
