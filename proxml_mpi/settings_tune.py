@@ -132,7 +132,7 @@ class TuneSettings(LoggingSettings):
         """Return the settings of proxml-train at one point of the path; what they refuse raises SettingsError."""
         own = {field.name for field in dataclasses.fields(self)}
         kept = {f.name: getattr(self, f.name) for f in dataclasses.fields(TrainSettings) if f.name in own}
-        chosen: dict[str, Any] = {"lambda_": lambda_, "lambda_exponent": exponent or None, "ridge": ridge}
+        chosen: dict[str, Any] = {"lambda_": lambda_, "lambda_exponent": exponent or None, "ridge": ridge or None}
         chosen["model"] = self.model or NO_MODEL
         return TrainSettings(**kept | chosen)
 
