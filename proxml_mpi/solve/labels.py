@@ -54,8 +54,13 @@ class _Twins:
 
 
 def label_penalties(n_positives: NDArray[np.int64], penalty: float, exponent: float) -> NDArray[np.float64]:
-    """Return every label's own lambda: lambda x positives^exponent."""
-    return penalty * np.maximum(n_positives, 1).astype(np.float64) ** exponent
+    """Return every label's own lambda: lambda x positives^exponent.
+
+    The last bit of numpy's power of arrays changes with its version, and would change models: one number at a time.
+    """
+    counts, place = np.unique(np.maximum(n_positives, 1).astype(np.float64), return_inverse=True)
+    powers = np.array([count ** np.float64(exponent) for count in counts], np.float64)
+    return penalty * powers[place]
 
 
 def expected_costs(n_positives: NDArray[np.int64], penalties: NDArray[np.float64]) -> NDArray[np.float64]:
