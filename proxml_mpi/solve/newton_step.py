@@ -30,6 +30,7 @@ from proxml_mpi.solve.newton_touch import scatter, touch_and_scatter
 # An instance is near, and joins the next local problem, when its v lies above minus a margin: this, or as much of the
 # largest move of the last step, if that is less.
 MARGIN = 0.05
+ROUNDING = 1e-5  # the least margin: more than the rounding of the bias to float32 moves an instance
 
 
 @inner
@@ -135,7 +136,7 @@ def advance(
     largest = 0.0
     for position in range(n_near):
         largest = max(largest, abs(shift[near[position]] + step))
-    margin = MARGIN * min(1.0, t * largest)
+    margin = max(ROUNDING, MARGIN * min(1.0, t * largest))
     n_near = 0
     for place in range(1, n_touched + 1):
         moved = t * shift[place]
