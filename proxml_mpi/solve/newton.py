@@ -34,7 +34,7 @@ __all__ = ["NewtonProblem", "Workspace", "newton_problem", "prepare", "solve", "
 CONVERGED, ITERATION_LIMIT = int(Outcome.converged), int(Outcome.iteration_limit)
 NO_POSITIVES, NOT_TRAINED = int(Outcome.no_positives), int(Outcome.not_trained)
 ACCURACY = 0.35  # of the local problem, relative to the violation that it is to remove
-N_WHOLE = 1  # iterations that take every row of their columns: nothing is known yet of what a step would violate
+MANY = 16  # positives; labels with more begin with all rows of their first columns: what a step violates is not known
 RUN_ON = np.zeros(1, np.uint8)
 Found = tuple[NDArray[np.int32], NDArray[np.float32], float, float, float, int, int, int]
 
@@ -119,7 +119,7 @@ def solve_label(
         cap, n_group = np.inf, 0
         if not is_open:
             cap = max(b, min(-1.0, b + 0.3))
-        if is_open or iteration <= N_WHOLE:
+        if is_open or (iteration == 1 and len(positives) > MANY):
             n_touched, read = choose_all_rows(problem, work, n_touched, n_columns)
             n_rows = n_touched
             n_read += read
@@ -171,11 +171,10 @@ def solve_label(
 def count_new(n_positives: int, n_support: int, ridge: float) -> int:
     """Return how many violating features join the support in the next local problem.
 
-    Every new column is read whole: rare labels take few at a time, larger supports double; a ridge wants more weights.
+    Every new column is read whole: rare labels begin with few, and supports double; a ridge wants more weights.
     """
     few = 8 if ridge > 0.0 else 4
-    growth = n_support if n_support > 16 else n_support // 2
-    return max(few, growth, min(few * n_positives // 8, 4 * few), n_positives // 8)
+    return max(n_support, min(few + n_positives, 4 * few), n_positives // 8)
 
 
 @inner

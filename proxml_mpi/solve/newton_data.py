@@ -75,13 +75,13 @@ class Local(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """One thread's arrays; between two labels every mark is cleared and every sum is zero.
+    """One thread's arrays; between two labels every mark is cleared, every sum is zero, and every sign is -1.
 
     Instances are global ids; rows and columns are positions in the local problem (few instances x few features).
     """
 
-    rows: NDArray[np.float64]  # [10, n_instances + 1]
-    instances: NDArray[np.uint32]  # [8, n_instances + 1]
+    rows: NDArray[np.float64]  # [10, n_instances + 2]: place 0, and one beyond the last that is written and not taken
+    instances: NDArray[np.uint32]  # [8, n_instances + 2]
     columns: NDArray[np.float64]  # [9 + N_HISTORY, n_features + 1]; the bias is the column after the last
     features: NDArray[np.uint32]  # [5, n_features + 1]
     is_met: NDArray[np.uint8]  # [n_features]
@@ -130,9 +130,11 @@ def prepare(problem: Problem, negative: NDArray[np.uint8] | None = None) -> Newt
 def workspace(problem: NewtonProblem) -> Workspace:
     """Allocate one thread's arrays."""
     n, d = len(problem.row_start) - 1, len(problem.column_start) - 1
+    rows = np.zeros((10, n + 2))
+    rows[SIGN] = -1.0
     return Workspace(
-        rows=np.zeros((10, n + 1)),
-        instances=np.zeros((8, n + 1), np.uint32),
+        rows=rows,
+        instances=np.zeros((8, n + 2), np.uint32),
         columns=np.zeros((9 + N_HISTORY, d + 1)),
         features=np.zeros((5, d + 1), np.uint32),
         is_met=np.zeros(d, np.uint8),

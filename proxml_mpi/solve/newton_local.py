@@ -173,8 +173,7 @@ def draw_lines(work: Workspace, local: Local, n_rows: int, b: float, step: float
         first = row_end[r]
         shift[r] = total
         v, dv = 1.0 - y[r] * (z[r] + b), -y[r] * (total + step)
-        if v > 0.0 or v + dv > 0.0:
-            violation[n_lines] = v
-            slope[n_lines] = dv
-            n_lines += 1
+        violation[n_lines] = v
+        slope[n_lines] = dv
+        n_lines += max(v, v + dv) > 0.0
     return n_lines

@@ -25,10 +25,9 @@ def derivative(t: float, rows: Lines, weights: Lines, group: Group, penalty: flo
     w, dw, n_weights = weights
     slope, curvature = 0.0, 0.0
     for i in range(n_rows):
-        value = v[i] + t * dv[i]
-        if value > 0.0:
-            slope += value * dv[i]
-            curvature += dv[i] * dv[i]
+        value = max(0.0, v[i] + t * dv[i])
+        slope += value * dv[i]
+        curvature += dv[i] * dv[i] if value > 0.0 else 0.0
     many, group_v, group_dv = group
     value = group_v + t * group_dv
     if value > 0.0:

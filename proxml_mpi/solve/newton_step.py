@@ -34,12 +34,12 @@ ROUNDING = 1e-5  # the least margin: more than the rounding of the bias to float
 
 
 @inner
-def list_near(work: Workspace, n_touched: int, b: float) -> int:
-    """List the touched instances that violate or nearly so; return their number."""
+def list_near(work: Workspace, n_touched: int, b: float, margin: float = MARGIN) -> int:
+    """List the touched instances whose v lies above minus the margin; return their number."""
     near, sign, score = work.instances[NEAR], work.rows[SIGN], work.rows[SCORE]
     n_near = 0
     for place in range(1, n_touched + 1):
-        if 1.0 - sign[place] * (score[place] + b) > -MARGIN:
+        if 1.0 - sign[place] * (score[place] + b) > -margin:
             near[n_near] = place
             n_near += 1
     return n_near
@@ -112,14 +112,20 @@ def advance(
     near, learned = work.instances[NEAR], work.instances[LEARNED]
     u, change, old, weight = work.columns[U], work.columns[CHANGE], work.columns[OLD], work.columns[WEIGHT]
     step = new_b - b
-    n_lines, n_known = 0, n_learned
+    largest = 0.0
+    for position in range(n_near):
+        largest = max(largest, abs(shift[near[position]] + step))
+    margin = max(ROUNDING, MARGIN * min(1.0, largest))
+    n_lines, n_known, n_near = 0, n_learned, 0
     for place in range(1, n_touched + 1):
         v = 1.0 - sign[place] * (score[place] + b)
         slope = -sign[place] * (shift[place] + step)
-        if v > 0.0 or v + slope > 0.0:
+        if v > 0.0 or v + slope > -margin:
+            near[n_near] = place
+            n_near += v + slope > -margin
             violation[n_lines] = v
             slopes[n_lines] = slope
-            n_lines += 1
+            n_lines += max(v, v + slope) > 0.0
             if v + slope > 0.0 and work.instances[ROW, work.instances[TOUCHED, place]] == 0:
                 learned[n_learned] = place
                 n_learned += 1
@@ -133,18 +139,12 @@ def advance(
         for position in range(n_learned):
             learned[position] = learned[n_known + position]
     b = new_b if t == 1.0 else b + t * step
-    largest = 0.0
-    for position in range(n_near):
-        largest = max(largest, abs(shift[near[position]] + step))
-    margin = max(ROUNDING, MARGIN * min(1.0, t * largest))
-    n_near = 0
     for place in range(1, n_touched + 1):
-        moved = t * shift[place]
-        score[place] += moved
+        score[place] += t * shift[place]
         shift[place] = 0.0
-        if 1.0 - sign[place] * (score[place] + b) > -margin:
-            near[n_near] = place
-            n_near += 1
+    if t < 1.0:
+        margin = max(ROUNDING, MARGIN * min(1.0, t * largest))
+        n_near = list_near(work, n_touched, b, margin)
     for c in range(n_columns):
         weight[work.features[FEATURE, c]] = u[c] if t == 1.0 else old[c] + t * change[c]
     return t, b, n_near, n_learned, margin
@@ -152,11 +152,11 @@ def advance(
 
 @inner
 def settle_bias(work: Workspace, n_near: int, n_untouched: int, b: float, penalty: float, margin: float) -> float:
-    """Return the bias that minimises the full objective for these weights, at most margin away.
+    """Return the bias that minimises the full objective for these weights, less than margin away.
 
-    No other instance than the near ones violates on the way. A bias of at most -1 stays there, so that instances
-    without features stay silent. What the local problem did not know of moves the bias most, and a gradient of the
-    bias beyond lambda would spoil the dual bound.
+    No other instance than the near ones violates on the way, nor when the bias is rounded afterwards. A bias of at most
+    -1 stays there, so that instances without features stay silent. What the local problem did not know of moves the
+    bias most, and a gradient of the bias beyond lambda would spoil the dual bound.
     """
     near, sign, score = work.instances[NEAR], work.rows[SIGN], work.rows[SCORE]
     violation, slopes, old, change = work.rows[VIOLATION], work.rows[SLOPE], work.columns[OLD], work.columns[CHANGE]
@@ -165,7 +165,7 @@ def settle_bias(work: Workspace, n_near: int, n_untouched: int, b: float, penalt
         y = sign[near[position]]
         violation[position] = 1.0 - y * (score[near[position]] + b)
         slope -= 2.0 * y * max(0.0, violation[position])
-    step = -margin if slope > 0.0 else margin
+    step = -0.9 * margin if slope > 0.0 else 0.9 * margin
     if b <= -1.0:
         step = min(step, -1.0 - b)
     for position in range(n_near):
