@@ -136,11 +136,11 @@ def rank_touched(
 
 
 @njit(cache=True, nogil=True)
-def count_above(sums: Float64, begin: int, need: float) -> int:
+def count_above(block: Float64, need: float) -> int:
     """Count the sums of a block that exceed what is needed, several at once."""
     count = 0
-    for position in range(begin, begin + BLOCK):
-        count += sums[position] > need
+    for k in range(BLOCK):
+        count += block[k] > need
     return count
 
 
@@ -178,16 +178,18 @@ def rank_all(
             place += ONE
     limit = entry_limit(scores)
     for begin in range(0, len(bias), BLOCK):
+        # Indices of this slice cannot be negative, and numba knows it: only so is the block seen and cleared as vectors.
+        block = sums[begin : begin + BLOCK]
         # The slack is far above the rounding of bias + sum, and far below what lets too many pass.
         slack = 1e-9 * (1.0 + abs(limit) + abs(bias[begin]))
-        if count_above(sums, begin, limit - bias[begin] - slack) > 0 or limit == -np.inf:
+        if count_above(block, limit - bias[begin] - slack) > 0 or limit == -np.inf:
             for position in range(begin, min(begin + BLOCK, len(bias))):
                 score = bias[position] + sums[position]
                 if score > limit:
                     insert(label_at[position], np.float32(score), labels, scores)
                     limit = entry_limit(scores)
-        for position in range(begin, begin + BLOCK):
-            sums[position] = 0.0
+        for k in range(BLOCK):
+            block[k] = 0.0
 
 
 @njit(cache=True, nogil=True)
