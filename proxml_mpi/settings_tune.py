@@ -9,10 +9,12 @@ from typing import Any
 
 from proxml_mpi.errors import SettingsError
 from proxml_mpi.score.table import ROWS
-from proxml_mpi.settings import LoggingSettings, PredictSettings, TrainSettings, argument, option
+from proxml_mpi.settings import RULE, LoggingSettings, PredictSettings, TrainSettings, argument, option
 
 METRICS = (*ROWS, "coverage_of_best", "coverage_of_all")
 NO_MODEL = Path("model.h5")  # stands in where none is written
+PATH = (10.0, 3.0, 1.0, 0.3, 0.1)
+AROUND_THE_RULE = (1.0, 0.3, 0.1, 0.03)  # lambdas to try with the exponent and the ridge of proxml-train's default
 
 
 def like(kind: type[Any], name: str, **changes: Any) -> Any:
@@ -26,16 +28,22 @@ class TuneSettings(LoggingSettings):
     """One path over lambda."""
 
     train: Path = argument(next(f for f in dataclasses.fields(TrainSettings) if f.name == "train").metadata["help"])
-    lambda_: tuple[float, ...] = option(
-        (10.0, 3.0, 1.0, 0.3, 0.1),
-        "the lambdas to try, from the largest down, each label starting from where it was",
+    lambda_: tuple[float, ...] | None = option(
+        None,
+        "the lambdas to try, from the largest down, each label starting from where it was [with neither this nor the "
+        "exponent nor the ridge, around the default of proxml-train: 1,0.3,0.1,0.03 with its exponent and its ridge; "
+        "else, and for l2: 10,3,1,0.3,0.1]",
         metavar="X,X,...",
     )
-    lambda_exponent: tuple[float, ...] = option(
-        (0.0,), "the exponents to try: lambda of a label = lambda x positives^EXPONENT", metavar="X,X,..."
+    lambda_exponent: tuple[float, ...] | None = option(
+        None,
+        "the exponents to try: lambda of a label = lambda x positives^EXPONENT [with --lambda or --ridge: 0]",
+        metavar="X,X,...",
     )
-    ridge: tuple[float, ...] = option(
-        (0.0,), "the ridges to try, as ratios to lambda: see proxml-train", metavar="RATIO,RATIO,..."
+    ridge: tuple[float, ...] | None = option(
+        None,
+        "the ridges to try, as ratios to lambda: see proxml-train [with --lambda or --lambda-exponent: 0]",
+        metavar="RATIO,RATIO,...",
     )
     cold: bool = option(False, "start every lambda from nothing, as proxml-train does, to the same bits")
     metric: str = option("P@1", f"what to choose the best by: NAME@K, NAME one of {', '.join(METRICS)}", metavar="NAME")
@@ -81,7 +89,7 @@ class TuneSettings(LoggingSettings):
     def __post_init__(self) -> None:
         tried = (("--lambda", self.lambda_), ("--lambda-exponent", self.lambda_exponent), ("--ridge", self.ridge))
         for name, values in tried:
-            if not values:
+            if values == ():
                 raise SettingsError(name, "", "at least one number")
         match = re.fullmatch(r"(\w+)@(\d{1,6})", self.metric)
         if match is None or match[1] not in METRICS or int(match[2]) < 1:
@@ -99,24 +107,31 @@ class TuneSettings(LoggingSettings):
             raise SettingsError("--overwrite", "no --model", "to be given with --model")
         if self.plot is not None and self.plot.suffix not in (".png", ".svg", ".pdf"):
             raise SettingsError("--plot", str(self.plot), "a name that ends in .png, .svg or .pdf")
-        for ridge, exponent, lambda_ in product(self.ridge, self.lambda_exponent, self.lambda_):
+        for ridge, exponent, lambda_ in product(self.ridges, self.exponents, self.path):
             self.training(lambda_, exponent, ridge)
         self.scoring()
 
     @property
+    def _follows_the_rule(self) -> bool:
+        """Tell whether nothing is said of what to try, so that it is the default of proxml-train and its neighbours."""
+        return self.penalty == "l1" and self.lambda_ is None and self.lambda_exponent is None and self.ridge is None
+
+    @property
     def path(self) -> tuple[float, ...]:
         """Return the lambdas in the order of the path."""
-        return tuple(sorted(set(self.lambda_), reverse=True))
+        return tuple(sorted(set(self.lambda_ or (AROUND_THE_RULE if self._follows_the_rule else PATH)), reverse=True))
 
     @property
     def exponents(self) -> tuple[float, ...]:
         """Return the exponents, each once."""
-        return tuple(dict.fromkeys(self.lambda_exponent))
+        default = RULE["l1"][1] if self._follows_the_rule else 0.0
+        return tuple(dict.fromkeys(self.lambda_exponent or (default,)))
 
     @property
     def ridges(self) -> tuple[float, ...]:
         """Return the ridges, each once."""
-        return tuple(dict.fromkeys(self.ridge))
+        default = RULE["l1"][2] if self._follows_the_rule else 0.0
+        return tuple(dict.fromkeys(self.ridge or (default,)))
 
     @property
     def paths(self) -> tuple[tuple[float, float], ...]:

@@ -18,7 +18,8 @@ from proxml_mpi.data.dataset import Dataset
 from proxml_mpi.data.split import fold
 from proxml_mpi.data.text_writer import write_text
 from proxml_mpi.errors import SettingsError
-from proxml_mpi.settings_tune import METRICS
+from proxml_mpi.settings import TrainSettings
+from proxml_mpi.settings_tune import METRICS, TuneSettings
 from proxml_mpi.store.model_reader import read_header, read_labels
 
 Run = Callable[..., CompletedProcess[str]]
@@ -245,6 +246,20 @@ def test_without_matplotlib_nothing_begins(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert tune.main([str(small_files[0]), "--plot", "tune.png", *QUIET]) == 2
     assert "--plot needs the Python package matplotlib: pip install 'proxml-mpi[plots]'" in capfd.readouterr().err
+
+
+def test_without_options_the_default_of_training_is_among_what_is_tried() -> None:
+    paths = {"train": Path("train.txt")}
+    settings, default = TuneSettings(**paths), TrainSettings(**paths, model=Path("model.h5"))
+    tried = [settings.training(value, exponent, ridge) for ridge, exponent in settings.paths for value in settings.path]
+    rules = [(point.label_lambda, point.label_exponent, point.label_ridge) for point in tried]
+    assert (default.label_lambda, default.label_exponent, default.label_ridge) in rules and len(rules) > 1
+    # What is given alone leaves the others to the paper, as for proxml-train.
+    assert TuneSettings(**paths, lambda_=(0.1,)).paths == ((0.0, 0.0),)
+    assert TuneSettings(**paths, ridge=(1.5, 0.0)).paths == ((1.5, 0.0), (0.0, 0.0))
+    assert TuneSettings(**paths, penalty="l2").paths == ((0.0, 0.0),)
+    with pytest.raises(SettingsError, match="--ridge"):
+        TuneSettings(**paths, ridge=())
 
 
 def test_wrong_data(run: Run, tmp_path: Path, small_files: tuple[Path, Path], capfd: Capture) -> None:

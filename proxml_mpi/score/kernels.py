@@ -178,7 +178,7 @@ def rank_all(
             place += ONE
     limit = entry_limit(scores)
     for begin in range(0, len(bias), BLOCK):
-        # Indices of this slice cannot be negative, and numba knows it: only so is the block seen and cleared as vectors.
+        # Indices into this slice cannot be negative, as numba knows: only so is it seen and cleared as vectors.
         block = sums[begin : begin + BLOCK]
         # The slack is far above the rounding of bias + sum, and far below what lets too many pass.
         slack = 1e-9 * (1.0 + abs(limit) + abs(bias[begin]))
