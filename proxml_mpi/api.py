@@ -15,7 +15,7 @@ from proxml_mpi.data.dataset import Matrix
 from proxml_mpi.data.weighting import Weighting
 from proxml_mpi.score.index import Index, build_index, score_top_k, stored_index
 from proxml_mpi.score.topk import TopK
-from proxml_mpi.settings import DAMPING
+from proxml_mpi.settings.predict import DAMPING
 from proxml_mpi.solve.block import Block
 from proxml_mpi.store.model_reader import ModelHeader, read_header, read_index, read_labels
 from proxml_mpi.store.names import read_names

@@ -8,7 +8,7 @@ from proxml_mpi.errors import DataError
 from proxml_mpi.score.metrics import Evaluation
 from proxml_mpi.score.propensity import Propensity
 from proxml_mpi.score.table import damping_words, frequency_table, interval_table, metrics_table
-from proxml_mpi.settings import PredictSettings
+from proxml_mpi.settings.predict import PredictSettings
 from proxml_mpi.store.metrics_file import write_metrics
 from proxml_mpi.store.model_reader import ModelHeader
 

@@ -14,7 +14,7 @@ from proxml_mpi.data.weighting import Weighting
 from proxml_mpi.ranks.memory import check_memory
 from proxml_mpi.ranks.shared import Layout, share_filled
 from proxml_mpi.ranks.world import World
-from proxml_mpi.settings import TrainSettings
+from proxml_mpi.settings.train import TrainSettings
 from proxml_mpi.solve.problem import Problem
 from proxml_mpi.solve.solvers import workspace_bytes
 from proxml_mpi.store.dataset_file import DatasetHeader, read_dataset_header

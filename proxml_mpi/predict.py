@@ -27,7 +27,7 @@ from proxml_mpi.score.propensity import (
     score_by_propensity,
 )
 from proxml_mpi.score.warm_up import compile_scoring
-from proxml_mpi.settings import PredictSettings
+from proxml_mpi.settings.predict import PredictSettings
 from proxml_mpi.store.model_reader import ModelHeader, read_header, read_index, read_labels
 from proxml_mpi.store.names import read_names
 from proxml_mpi.store.prediction_file import PredictionShape, Write, writing_predictions

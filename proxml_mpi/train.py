@@ -17,7 +17,7 @@ from proxml_mpi.progress import Stages, log, mebibytes, peak_memory_bytes
 from proxml_mpi.ranks.shared import share
 from proxml_mpi.ranks.threads import choose_threads
 from proxml_mpi.ranks.world import World
-from proxml_mpi.settings import TrainSettings
+from proxml_mpi.settings.train import TrainSettings
 from proxml_mpi.solve.block import Block, untrained_block
 from proxml_mpi.solve.labels import Solver, label_penalties
 from proxml_mpi.solve.problem import COLD, Outcome, Problem, Start

@@ -15,7 +15,7 @@ from proxml_mpi.data.dataset import Dataset
 from proxml_mpi.data.formats import Source, find_source
 from proxml_mpi.data.synthetic import synthesize
 from proxml_mpi.errors import DataError, FileError
-from proxml_mpi.settings import FORMATS
+from proxml_mpi.settings.fields import FORMATS
 from proxml_mpi.store.sources import read_dataset, read_source, with_names, write_any
 
 

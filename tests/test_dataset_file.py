@@ -19,7 +19,7 @@ from proxml_mpi.data.weighting import Weighting
 from proxml_mpi.errors import DataError, FileError, UserError
 from proxml_mpi.loading import load
 from proxml_mpi.ranks.world import World
-from proxml_mpi.settings import TrainSettings
+from proxml_mpi.settings.train import TrainSettings
 from proxml_mpi.solve.problem import make_problem
 from proxml_mpi.store.dataset_file import read_dataset_file, write_dataset
 

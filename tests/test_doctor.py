@@ -20,7 +20,7 @@ from proxml_mpi.doctor.network import examine_network
 from proxml_mpi.doctor.threads import NodeCores, judge_threads, usable_cores
 from proxml_mpi.ranks.memory import Room
 from proxml_mpi.ranks.world import World
-from proxml_mpi.settings import TrainSettings
+from proxml_mpi.settings.train import TrainSettings
 
 Run = Callable[..., CompletedProcess[str]]
 

@@ -196,7 +196,7 @@ def test_an_error_on_one_rank_ends_all_in_seconds(error: str, run: Run, tmp_path
         "import sys\n"
         "from proxml_mpi.cli.run import run\n"
         "from proxml_mpi.errors import UserError\n"
-        "from proxml_mpi.settings import LoggingSettings\n"
+        "from proxml_mpi.settings.fields import LoggingSettings\n"
         "def story(world):\n"
         "    if world.rank == 1:\n"
         f"        raise {error}\n"

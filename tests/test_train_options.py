@@ -13,7 +13,7 @@ from proxml_mpi.cli.options import parse
 from proxml_mpi.data.dataset import Dataset
 from proxml_mpi.data.split import select
 from proxml_mpi.errors import ModelError
-from proxml_mpi.settings import TrainSettings
+from proxml_mpi.settings.train import TrainSettings
 from proxml_mpi.solve.problem import COLD, Outcome, make_problem
 from proxml_mpi.solve.solvers import Plan, make_solver, sum_negatives
 from proxml_mpi.store.warm_start import read_starts

@@ -18,8 +18,8 @@ from proxml_mpi.data.dataset import Dataset
 from proxml_mpi.data.split import fold
 from proxml_mpi.data.text_writer import write_text
 from proxml_mpi.errors import SettingsError
-from proxml_mpi.settings import TrainSettings
-from proxml_mpi.settings_tune import METRICS, TuneSettings
+from proxml_mpi.settings.train import TrainSettings
+from proxml_mpi.settings.tune import METRICS, TuneSettings
 from proxml_mpi.store.model_reader import read_header, read_labels
 
 Run = Callable[..., CompletedProcess[str]]

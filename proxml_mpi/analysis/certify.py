@@ -15,8 +15,8 @@ from proxml_mpi.ranks.exchange import collect_rows
 from proxml_mpi.ranks.memory import check_memory
 from proxml_mpi.ranks.shared import share
 from proxml_mpi.ranks.world import World
-from proxml_mpi.settings import TrainSettings
-from proxml_mpi.settings_certify import CertifySettings
+from proxml_mpi.settings.certify import CertifySettings
+from proxml_mpi.settings.train import TrainSettings
 from proxml_mpi.solve.labels import Solver, label_penalties
 from proxml_mpi.solve.objective import certify
 from proxml_mpi.solve.problem import COLD, Outcome, Problem

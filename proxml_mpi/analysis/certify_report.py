@@ -15,7 +15,7 @@ from proxml_mpi.data.figure import drawing
 from proxml_mpi.files import replace_text
 from proxml_mpi.loading import Facts
 from proxml_mpi.score.metrics import BIN_ENDS, FREQUENCY_BINS
-from proxml_mpi.settings_certify import CertifySettings
+from proxml_mpi.settings.certify import CertifySettings
 
 SAME = 1e-9  # of the objective: what the order of a sum can change
 CLEAR = 1e-3  # per positive: the tolerance of training

@@ -12,7 +12,7 @@ from proxml_mpi.analysis.words import aligned
 from proxml_mpi.data.dataset import Dataset
 from proxml_mpi.data.figure import drawing
 from proxml_mpi.data.statistics import histogram
-from proxml_mpi.settings_analyze import GraphSettings
+from proxml_mpi.settings.analyze import GraphSettings
 
 
 def analyze_graph(dataset: Dataset, settings: GraphSettings) -> tuple[dict[str, Any], Spectrum | None]:

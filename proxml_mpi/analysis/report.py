@@ -14,7 +14,7 @@ from proxml_mpi.analysis.report_model import (
     time_section,
 )
 from proxml_mpi.files import check_target, replace_text
-from proxml_mpi.settings_report import ReportSettings
+from proxml_mpi.settings.report import ReportSettings
 from proxml_mpi.solve.problem import Outcome
 from proxml_mpi.store.model_reader import ModelHeader, read_header, read_labels
 from proxml_mpi.store.names import read_names

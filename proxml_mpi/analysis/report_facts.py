@@ -18,7 +18,7 @@ from proxml_mpi.score.index import build_index, score_top_k
 from proxml_mpi.score.metrics import BIN_ENDS, FREQUENCY_BINS, Evaluation, start_evaluation
 from proxml_mpi.score.propensity import Propensity, choose_propensity, inverse_propensities
 from proxml_mpi.score.topk import TopK
-from proxml_mpi.settings_report import ReportSettings
+from proxml_mpi.settings.report import ReportSettings
 from proxml_mpi.solve.block import Block
 from proxml_mpi.solve.labels import expected_costs
 from proxml_mpi.solve.problem import Outcome

@@ -29,7 +29,7 @@ from proxml_mpi.score.index import Index, build_index, score_top_k
 from proxml_mpi.score.metrics import Evaluation, start_evaluation
 from proxml_mpi.score.propensity import PRESETS, inverse_propensities
 from proxml_mpi.score.warm_up import compile_scoring
-from proxml_mpi.settings_robustness import RobustnessSettings
+from proxml_mpi.settings.robustness import RobustnessSettings
 from proxml_mpi.solve.block import Block
 from proxml_mpi.store.model_reader import ModelHeader, read_header, read_labels
 from proxml_mpi.store.sources import read_dataset

@@ -15,7 +15,7 @@ from proxml_mpi.analysis.robustness_words import findings
 from proxml_mpi.analysis.theorem import Checked
 from proxml_mpi.files import replace_text
 from proxml_mpi.score.metrics import BIN_ENDS, FREQUENCY_BINS
-from proxml_mpi.settings_robustness import RobustnessSettings
+from proxml_mpi.settings.robustness import RobustnessSettings
 
 Rows = NDArray[np.float64]
 

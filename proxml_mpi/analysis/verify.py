@@ -17,7 +17,8 @@ from proxml_mpi.ranks.partition import partition
 from proxml_mpi.ranks.shared import share
 from proxml_mpi.ranks.threads import choose_threads
 from proxml_mpi.ranks.world import World
-from proxml_mpi.settings import InspectSettings, TrainSettings
+from proxml_mpi.settings.inspect import InspectSettings
+from proxml_mpi.settings.train import TrainSettings
 from proxml_mpi.solve.block import Block
 from proxml_mpi.solve.problem import Outcome, Problem, Start
 from proxml_mpi.solve.solvers import Plan, sum_negatives

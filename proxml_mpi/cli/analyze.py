@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from proxml_mpi.cli.options import parse_subcommand
 from proxml_mpi.cli.run import run, run_alone
-from proxml_mpi.settings_analyze import GraphSettings
-from proxml_mpi.settings_certify import CertifySettings
-from proxml_mpi.settings_report import ReportSettings
-from proxml_mpi.settings_robustness import RobustnessSettings
+from proxml_mpi.settings.analyze import GraphSettings
+from proxml_mpi.settings.certify import CertifySettings
+from proxml_mpi.settings.report import ReportSettings
+from proxml_mpi.settings.robustness import RobustnessSettings
 
 if TYPE_CHECKING:
     from proxml_mpi.ranks.world import World

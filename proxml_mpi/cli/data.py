@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any
 from proxml_mpi.cli.options import parse_subcommand
 from proxml_mpi.cli.run import run_alone
 from proxml_mpi.errors import DataError, UserError
-from proxml_mpi.settings import SynthesizeSettings
-from proxml_mpi.settings_data import CheckSettings, ConvertSettings, InputSettings, SplitSettings, StatsSettings
+from proxml_mpi.settings.data import (
+    CheckSettings,
+    ConvertSettings,
+    InputSettings,
+    SplitSettings,
+    StatsSettings,
+    SynthesizeSettings,
+)
 
 if TYPE_CHECKING:
     from proxml_mpi.data.dataset import Dataset

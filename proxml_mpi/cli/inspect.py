@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from proxml_mpi.cli.options import parse
 from proxml_mpi.cli.run import run, run_alone
-from proxml_mpi.settings import InspectSettings
+from proxml_mpi.settings.inspect import InspectSettings
 
 if TYPE_CHECKING:
     from proxml_mpi.ranks.world import World

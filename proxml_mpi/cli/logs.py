@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 from proxml_mpi.errors import UserError
-from proxml_mpi.settings import LoggingSettings
+from proxml_mpi.settings.fields import LoggingSettings
 
 TIME = "%Y-%m-%dT%H:%M:%S"
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 from proxml_mpi import __version__
 from proxml_mpi.errors import SettingsError
 from proxml_mpi.ranks.launch import announced_rank, announced_size
-from proxml_mpi.settings import public_name
+from proxml_mpi.settings.fields import public_name
 
 Settings = TypeVar("Settings")
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from proxml_mpi.cli.options import parse
 from proxml_mpi.cli.run import run
-from proxml_mpi.settings import PredictSettings
+from proxml_mpi.settings.predict import PredictSettings
 
 if TYPE_CHECKING:
     from proxml_mpi.ranks.world import World

@@ -9,7 +9,7 @@ from proxml_mpi.cli.logs import start_logging
 from proxml_mpi.errors import LaunchError, StoppedError, UserError
 from proxml_mpi.kernel_cache import choose_cache
 from proxml_mpi.ranks.launch import announced_rank
-from proxml_mpi.settings import LoggingSettings
+from proxml_mpi.settings.fields import LoggingSettings
 
 if TYPE_CHECKING:
     from proxml_mpi.ranks.world import World

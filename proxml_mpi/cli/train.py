@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from proxml_mpi.cli.options import parse
 from proxml_mpi.cli.run import run
-from proxml_mpi.settings import TrainSettings
+from proxml_mpi.settings.train import TrainSettings
 
 if TYPE_CHECKING:
     from proxml_mpi.ranks.world import World

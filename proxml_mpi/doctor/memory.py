@@ -11,7 +11,7 @@ from proxml_mpi.loading import check_fit, size_of_source
 from proxml_mpi.ranks.measure import shared_memory_works
 from proxml_mpi.ranks.memory import gibibytes, rooms, smallest_room, window_room
 from proxml_mpi.ranks.world import World
-from proxml_mpi.settings import TrainSettings
+from proxml_mpi.settings.train import TrainSettings
 
 SHARED_LITTLE = 256 << 20  # containers leave 64 MiB unless told
 

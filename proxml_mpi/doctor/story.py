@@ -11,8 +11,8 @@ from proxml_mpi.errors import UserError
 from proxml_mpi.ranks.launch import announced_rank
 from proxml_mpi.ranks.threads import choose_threads
 from proxml_mpi.ranks.world import World
-from proxml_mpi.settings import TrainSettings
-from proxml_mpi.settings_doctor import DoctorSettings
+from proxml_mpi.settings.doctor import DoctorSettings
+from proxml_mpi.settings.train import TrainSettings
 
 
 def examine(settings: DoctorSettings, world: World) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from proxml_mpi.settings_tune import TuneSettings
+from proxml_mpi.settings.tune import TuneSettings
 
 Row = dict[str, Any]
 

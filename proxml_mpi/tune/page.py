@@ -10,7 +10,7 @@ from typing import Any
 from proxml_mpi.analysis.words import jsonable
 from proxml_mpi.data.figure import drawing
 from proxml_mpi.files import replace_text
-from proxml_mpi.settings_tune import TuneSettings
+from proxml_mpi.settings.tune import TuneSettings
 from proxml_mpi.tune.choice import edges
 
 PLACE = ("ridge", "lambda_exponent", "lambda")

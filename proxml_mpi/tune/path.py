@@ -20,7 +20,7 @@ from proxml_mpi.ranks.world import World
 from proxml_mpi.score.index import build_index, score_top_k
 from proxml_mpi.score.metrics import Evaluation, start_evaluation
 from proxml_mpi.score.propensity import Propensity, inverse_propensities, reorder_by_propensity
-from proxml_mpi.settings import PredictSettings
+from proxml_mpi.settings.predict import PredictSettings
 from proxml_mpi.solve.block import Block, assemble_block
 from proxml_mpi.solve.labels import Solver, expected_costs, label_penalties, solve_labels
 from proxml_mpi.solve.problem import COLD, Outcome, Problem, Start

@@ -25,8 +25,8 @@ from proxml_mpi.ranks.threads import choose_threads
 from proxml_mpi.ranks.world import World
 from proxml_mpi.score.propensity import choose_propensity
 from proxml_mpi.score.warm_up import compile_scoring
-from proxml_mpi.settings import TrainSettings
-from proxml_mpi.settings_tune import TuneSettings
+from proxml_mpi.settings.train import TrainSettings
+from proxml_mpi.settings.tune import TuneSettings
 from proxml_mpi.solve.solvers import compile_solver
 from proxml_mpi.store.sources import read_source
 from proxml_mpi.train import shared_solver, train

@@ -171,7 +171,7 @@ def report_rank_memory(path: Path, mode: str) -> None:
     """Print by how much the memory of all ranks grows with X, and the size of X; run under mpirun."""
     from proxml_mpi.loading import load
     from proxml_mpi.ranks.world import World
-    from proxml_mpi.settings import TrainSettings
+    from proxml_mpi.settings.train import TrainSettings
 
     def measure() -> int:
         gc.collect()

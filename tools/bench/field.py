@@ -39,7 +39,7 @@ from proxml_mpi.data.text import read_text
 from proxml_mpi.data.weighting import Weighting
 from proxml_mpi.score.metrics import start_evaluation
 from proxml_mpi.score.propensity import PRESETS, inverse_propensities
-from proxml_mpi.settings import TrainSettings
+from proxml_mpi.settings.train import TrainSettings
 from proxml_mpi.solve.labels import label_penalties
 from proxml_mpi.solve.problem import Outcome, Problem, make_problem
 

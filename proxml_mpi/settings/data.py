@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proxml_mpi.errors import SettingsError
-from proxml_mpi.settings import DATA_SET, FORMAT_HELP, FORMATS, argument, option
+from proxml_mpi.settings.fields import DATA_SET, FORMAT_HELP, FORMATS, argument, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,3 +80,18 @@ class SplitSettings(InputSettings):
             raise SettingsError("--seed", self.seed, "a whole number, at least 0")
         if self.train == self.validation:
             raise SettingsError("VALIDATION", str(self.validation), "another file than TRAIN")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesizeSettings:
+    """Make a data set of long-tailed labels whose rare ones can be learned."""
+
+    train: Path = argument("file to write: .txt (XMC text) or .h5 (dataset file)")
+    test: Path | None = option(None, "write a part of the instances to FILE instead", metavar="FILE")
+    test_fraction: float = option(0.25, "share of the instances that goes to --test")
+    instances: int = option(8_000, "number of instances, those of --test included", metavar="N")
+    features: int = option(20_000, "number of features", metavar="D")
+    labels: int = option(2_000, "number of labels", metavar="L")
+    labels_per_instance: float = option(3.0, "labels of an instance, on average", metavar="MEAN")
+    features_per_instance: float = option(75.0, "features of an instance, on average", metavar="MEAN")
+    seed: int = option(0, "the same seed makes the same data")

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proxml_mpi.errors import SettingsError
-from proxml_mpi.settings import option
-from proxml_mpi.settings_data import InputSettings
+from proxml_mpi.settings.data import InputSettings
+from proxml_mpi.settings.fields import option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proxml_mpi.errors import SettingsError
-from proxml_mpi.settings import FORMAT_HELP, FORMATS, LoggingSettings, option
+from proxml_mpi.settings.fields import FORMAT_HELP, FORMATS, LoggingSettings, option
 
 
 @dataclass(frozen=True, kw_only=True)

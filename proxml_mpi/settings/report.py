@@ -5,16 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from proxml_mpi.errors import SettingsError
-from proxml_mpi.settings import (
-    DAMPING,
-    DAMPING_HELP,
-    FORMAT_HELP,
-    FORMATS,
-    PredictSettings,
-    argument,
-    option,
-    optional_argument,
-)
+from proxml_mpi.settings.fields import FORMAT_HELP, FORMATS, argument, option, optional_argument
+from proxml_mpi.settings.predict import DAMPING, DAMPING_HELP, PredictSettings
 
 
 @dataclass(frozen=True, kw_only=True)

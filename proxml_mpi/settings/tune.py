@@ -9,18 +9,14 @@ from typing import Any
 
 from proxml_mpi.errors import SettingsError
 from proxml_mpi.score.table import ROWS
-from proxml_mpi.settings import RULE, LoggingSettings, PredictSettings, TrainSettings, argument, option
+from proxml_mpi.settings.fields import LoggingSettings, argument, like, option
+from proxml_mpi.settings.predict import PredictSettings
+from proxml_mpi.settings.train import RULE, TrainSettings
 
 METRICS = (*ROWS, "coverage_of_best", "coverage_of_all")
 NO_MODEL = Path("model.h5")  # stands in where none is written
 PATH = (10.0, 3.0, 1.0, 0.3, 0.1)
 AROUND_THE_RULE = (1.0, 0.3, 0.1, 0.03)  # lambdas to try with the exponent and the ridge of proxml-train's default
-
-
-def like(kind: type[Any], name: str, **changes: Any) -> Any:
-    """Describe a field as the settings of another command do."""
-    field = next(field for field in dataclasses.fields(kind) if field.name == name)
-    return dataclasses.field(default=field.default, metadata={**field.metadata, **changes})
 
 
 @dataclass(frozen=True, kw_only=True)

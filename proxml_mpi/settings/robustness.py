@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proxml_mpi.errors import SettingsError
-from proxml_mpi.settings import FORMAT_HELP, FORMATS, LoggingSettings, argument, option
+from proxml_mpi.settings.fields import FORMAT_HELP, FORMATS, LoggingSettings, argument, option
 
 
 @dataclass(frozen=True, kw_only=True)
