@@ -37,8 +37,10 @@ def inner(function: Function) -> Function:
 SIGN, SCORE, SHIFT, VIOLATION, SLOPE, LOCAL_SIGN, LOCAL_SCORE, LOCAL_SHIFT, RESIDUAL, TRIAL_RESIDUAL = range(10)
 # Lines of Workspace.instances: the touched instances by place, the place of an instance (0: none); the places of those
 # that violate or nearly so, of negatives that the last step would violate, and of the local rows; 1 + the row of an
-# instance, where a local row ends, and the active rows of the local ones.
-TOUCHED, PLACE, NEAR, LEARNED, CHOSEN, ROW, ROW_END, ACTIVE = range(8)
+# instance, and 1 + the active row of a local one (0: not active).
+TOUCHED, PLACE, NEAR, LEARNED, CHOSEN, ROW, ACTIVE = range(7)
+# Lines of Workspace.starts: where the local columns begin, with all local rows and with the active ones.
+ALL, FEW = range(2)
 # Lines of Workspace.columns: weights and gradient X'(y a) by feature; and by local column the weights in work, their
 # old values, their change, sums, square sums and curvatures on the active rows, trial weights, and the last iterates.
 WEIGHT, GRADIENT, U, OLD, CHANGE, SUM, SQUARE, CURVATURE, TRIAL, HISTORY = range(10)
@@ -66,9 +68,9 @@ class NewtonProblem(NamedTuple):
 
 
 class Local(NamedTuple):
-    """The local matrix by rows, and its active rows by columns; grows with the local problem."""
+    """The local matrix by columns, with all local rows and with the active ones; grows with the local problem."""
 
-    column: NDArray[np.uint32]
+    row: NDArray[np.uint32]
     value: NDArray[np.float32]
     active_row: NDArray[np.uint32]
     active_value: NDArray[np.float32]
@@ -81,11 +83,11 @@ class Workspace(NamedTuple):
     """
 
     rows: NDArray[np.float64]  # [10, n_instances + 2]: place 0, and one beyond the last that is written and not taken
-    instances: NDArray[np.uint32]  # [8, n_instances + 2]
+    instances: NDArray[np.uint32]  # [7, n_instances + 2]
     columns: NDArray[np.float64]  # [9 + N_HISTORY, n_features + 1]; the bias is the column after the last
     features: NDArray[np.uint32]  # [5, n_features + 1]
     is_met: NDArray[np.uint8]  # [n_features]
-    start: NDArray[np.uint64]  # [n_features + 1], where the columns of the active rows begin
+    starts: NDArray[np.uint64]  # [2, n_features + 1]
     gram: NDArray[np.float64]  # [MOST_DIRECT, MOST_DIRECT]
     local: Local
 
@@ -134,11 +136,11 @@ def workspace(problem: NewtonProblem) -> Workspace:
     rows[SIGN] = -1.0
     return Workspace(
         rows=rows,
-        instances=np.zeros((8, n + 2), np.uint32),
+        instances=np.zeros((7, n + 2), np.uint32),
         columns=np.zeros((9 + N_HISTORY, d + 1)),
         features=np.zeros((5, d + 1), np.uint32),
         is_met=np.zeros(d, np.uint8),
-        start=np.zeros(d + 1, np.uint64),
+        starts=np.zeros((2, d + 1), np.uint64),
         gram=np.zeros((MOST_DIRECT, MOST_DIRECT)),
         local=make_local(1 << 14),
     )

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from proxml_mpi.solve.newton_data import (
     CHANGE,
+    FEW,
     LIST,
     RESIDUAL,
     SUM,
@@ -33,7 +34,7 @@ def direct_step(
     half_ridge: float,
 ) -> tuple[float, float]:
     """Go along the Newton direction on the listed columns, all with weights, to the minimum; return E and b."""
-    row, value, start, listed = local.active_row, local.active_value, work.start, work.features[LIST]
+    row, value, start, listed = local.active_row, local.active_value, work.starts[FEW], work.features[LIST]
     e, u, s = work.rows[RESIDUAL], work.columns[U], work.columns[SUM]
     force, p = work.columns[CHANGE], work.columns[TRIAL]
     is_free = with_bias and b != 0.0 and b < cap
@@ -72,7 +73,7 @@ def fill_gram(
     work: Workspace, local: Local, size: int, n_active: int, m: float, is_free: bool, half_ridge: float
 ) -> None:
     """Fill the lower triangle of work.gram with X'X (- s s'/m) + mu/2 of the listed columns, and a little more."""
-    row, value, start, listed = local.active_row, local.active_value, work.start, work.features[LIST]
+    row, value, start, listed = local.active_row, local.active_value, work.starts[FEW], work.features[LIST]
     gram, s, dense = work.gram, work.columns[SUM], work.rows[TRIAL_RESIDUAL]
     for r in range(n_active):
         dense[r] = 0.0

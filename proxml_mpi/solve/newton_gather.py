@@ -1,4 +1,4 @@
-"""Gather the local matrix: the chosen rows x the chosen columns, read by rows or by columns, whichever are shorter.
+"""Gather the local matrix, the chosen rows x the chosen columns, by columns; read by rows where these are shorter.
 
 Every entry is written, and the next one over it when it was not chosen: a branch would be guessed wrongly too often.
 """
@@ -6,11 +6,12 @@ Every entry is written, and the next one over it when it was not chosen: a branc
 import numpy as np
 
 from proxml_mpi.solve.newton_data import (
+    ACTIVE,
+    ALL,
     CHOSEN,
     COLUMN,
     FEATURE,
     ROW,
-    ROW_END,
     TOUCHED,
     Local,
     NewtonProblem,
@@ -33,61 +34,64 @@ def gather_matrix(
         by_rows += length(problem.row_start, work.instances[TOUCHED, work.instances[CHOSEN, r]])
     for c in range(n_columns):
         by_columns += length(problem.column_start, work.features[FEATURE, c])
-    needed = min(by_rows, by_columns)
-    if needed > len(local.column):
+    # Rows are read in pieces, and what was kept of them has to be sorted into columns.
+    is_by_columns = by_columns <= 4 * by_rows
+    needed = by_columns if is_by_columns else by_rows
+    if needed >= len(local.row):
         local = make_local(2 * needed)
-    if by_columns <= by_rows:
-        gather_columns(problem, work, local, n_rows, n_columns)
+    if is_by_columns:
+        gather_columns(problem, work, local, n_columns)
     else:
-        gather_rows(problem, work, local, n_rows)
+        gather_rows(problem, work, local, n_rows, n_columns)
     return local, needed
 
 
 @inner
-def gather_columns(problem: NewtonProblem, work: Workspace, local: Local, n_rows: int, n_columns: int) -> None:
-    """Read the chosen columns, keep the chosen rows, and transpose what was kept."""
-    start, feature, row, row_end = work.start, work.features[FEATURE], work.instances[ROW], work.instances[ROW_END]
-    kept_row, kept_value = local.active_row, local.active_value
-    for r in range(n_rows):
-        row_end[r] = 0
+def gather_columns(problem: NewtonProblem, work: Workspace, local: Local, n_columns: int) -> None:
+    """Read the chosen columns and keep the chosen rows."""
+    start, feature, row = work.starts[ALL], work.features[FEATURE], work.instances[ROW]
     end = NONE
     for c in range(n_columns):
         j = feature[c]
         start[c] = end
         for entry in range(problem.column_start[j], problem.column_start[j + 1]):
             r = row[problem.column_instance[entry]]
-            kept_row[end] = r
-            kept_value[end] = problem.column_value[entry]
+            local.row[end] = r - UNIT
+            local.value[end] = problem.column_value[entry]
             end += ONE if r > 0 else NONE
-        for entry in range(start[c], end):
-            kept_row[entry] -= UNIT
-            row_end[kept_row[entry]] += UNIT
     start[n_columns] = end
-    # From lengths to where rows begin; filling a row moves that to its end.
-    end_of_row = 0
-    for r in range(n_rows):
-        end_of_row += row_end[r]
-        row_end[r] = end_of_row - row_end[r]
-    for c in range(n_columns):
-        for entry in range(start[c], start[c + 1]):
-            r = kept_row[entry]
-            at = row_end[r]
-            local.column[at] = c
-            local.value[at] = kept_value[entry]
-            row_end[r] = at + 1
 
 
 @inner
-def gather_rows(problem: NewtonProblem, work: Workspace, local: Local, n_rows: int) -> None:
-    """Read the chosen rows and keep the chosen columns."""
-    chosen, touched, row_end = work.instances[CHOSEN], work.instances[TOUCHED], work.instances[ROW_END]
-    column = work.features[COLUMN]
+def gather_rows(problem: NewtonProblem, work: Workspace, local: Local, n_rows: int, n_columns: int) -> None:
+    """Read the chosen rows, keep the chosen columns, and sort what was kept into columns."""
+    chosen, touched, row_end = work.instances[CHOSEN], work.instances[TOUCHED], work.instances[ACTIVE]
+    start, column, kept_column, kept_value = (
+        work.starts[ALL],
+        work.features[COLUMN],
+        local.active_row,
+        local.active_value,
+    )
     end = NONE
     for r in range(n_rows):
         i = touched[chosen[r]]
         for entry in range(problem.row_start[i], problem.row_start[i + 1]):
             c = column[problem.row_feature[entry]]
-            local.column[end] = c - UNIT
-            local.value[end] = problem.row_value[entry]
+            kept_column[end] = c - UNIT
+            kept_value[end] = problem.row_value[entry]
             end += ONE if c > 0 else NONE
         row_end[r] = end
+    for c in range(n_columns + 1):
+        start[c] = 0
+    for entry in range(end):
+        start[kept_column[entry]] += ONE
+    # From lengths to where columns end; filling a column from its end moves that to its beginning.
+    for c in range(n_columns):
+        start[c + 1] += start[c]
+    for r in range(n_rows - 1, -1, -1):
+        for entry in range(row_end[r - 1] if r > 0 else 0, row_end[r]):
+            c = kept_column[entry]
+            at = start[c] - ONE
+            local.row[at] = r
+            local.value[at] = kept_value[entry]
+            start[c] = at

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from proxml_mpi.solve.newton_data import (
     CURVATURE,
+    FEW,
     HISTORY,
     LIST,
     MOST_DIRECT,
@@ -108,7 +109,7 @@ def sweep(
     half_ridge: float,
 ) -> tuple[float, float, float]:
     """Pass once over the listed columns; return the largest change in units of the gradient, E, b."""
-    row, value, listed, start = local.active_row, local.active_value, work.features[LIST], work.start
+    row, value, listed, start = local.active_row, local.active_value, work.features[LIST], work.starts[FEW]
     e, u, s, q = work.rows[RESIDUAL], work.columns[U], work.columns[SUM], work.columns[SQUARE]
     curvature = work.columns[CURVATURE]
     worst = 0.0
@@ -160,7 +161,7 @@ def extrapolate(
 
     Weights that are zero stay zero. The trial is taken when the model's value falls.
     """
-    row, value, start = local.active_row, local.active_value, work.start
+    row, value, start = local.active_row, local.active_value, work.starts[FEW]
     e, trial_e, u, trial = work.rows[RESIDUAL], work.rows[TRIAL_RESIDUAL], work.columns[U], work.columns[TRIAL]
     share = np.empty(N_HISTORY - 1)
     combine(work.columns[HISTORY : HISTORY + N_HISTORY], n, share)

@@ -4,13 +4,14 @@ import numpy as np
 
 from proxml_mpi.solve.newton_data import (
     ACTIVE,
+    ALL,
     CHANGE,
+    FEW,
     LOCAL_SCORE,
     LOCAL_SHIFT,
     LOCAL_SIGN,
     OLD,
     RESIDUAL,
-    ROW_END,
     SLOPE,
     SQUARE,
     SUM,
@@ -24,7 +25,7 @@ from proxml_mpi.solve.newton_lasso import minimise
 from proxml_mpi.solve.newton_search import search
 
 N_MODELS = 8
-ONE = np.uint64(1)
+NONE, ONE, UNIT = np.uint64(0), np.uint64(1), np.uint32(1)
 FRACTION = 0.2  # of the tolerance, to which a model is minimised
 
 
@@ -52,7 +53,7 @@ def solve_local(
     u, old, change = work.columns[U], work.columns[OLD], work.columns[CHANGE]
     for _ in range(N_MODELS):
         n_active, m, total, pull = choose_active(work, n_rows, b, n_group, half, with_bias)
-        worst = gather_active(work, local, n_active, n_columns, b, half, half_ridge)
+        worst = gather_active(work, local, n_columns, b, half, half_ridge)
         if with_bias and not (b >= cap and pull > -half):
             worst = max(worst, abs(pull - (half if b > 0.0 else -half)) if b != 0.0 else abs(pull) - half)
         if 2.0 * worst <= tolerance:
@@ -66,7 +67,7 @@ def solve_local(
         # The model's step, to the minimum of the local problem along it.
         for k in range(n_columns):
             change[k] = u[k] - old[k]
-        n_lines = draw_lines(work, local, n_rows, b, new_b - b)
+        n_lines = draw_lines(work, local, n_rows, n_columns, b, new_b - b)
         old[n_columns], change[n_columns] = b, new_b - b
         group = (n_group, 1.0 + b, new_b - b)
         t = search((violation, slope, n_lines), (old, change, n_columns + 1), group, penalty, ridge)
@@ -103,11 +104,12 @@ def choose_active(
     n_active, total = 0, 0.0
     for r in range(n_rows):
         v = 1.0 - y[r] * (z[r] + b)
+        active[r] = 0
         if v > 0.0 or (v == 0.0 and ties):
-            active[n_active] = r
             e[n_active] = y[r] - z[r]
             total += e[n_active]
             n_active += 1
+            active[r] = n_active
     m = float(n_active)
     if b > -1.0 or (b == -1.0 and ties):
         m += n_group
@@ -116,33 +118,20 @@ def choose_active(
 
 
 @inner
-def gather_active(
-    work: Workspace, local: Local, n_active: int, n_columns: int, b: float, half: float, half_ridge: float
-) -> float:
-    """Copy the active rows by columns, with sums of these; return the largest violation of half the gradient."""
+def gather_active(work: Workspace, local: Local, n_columns: int, b: float, half: float, half_ridge: float) -> float:
+    """Copy the active rows of the columns, with sums of these; return the largest violation of half the gradient."""
     u, s, q = work.columns[U], work.columns[SUM], work.columns[SQUARE]
-    start, active, row_end, e = work.start, work.instances[ACTIVE], work.instances[ROW_END], work.rows[RESIDUAL]
-    for c in range(n_columns + 1):
-        start[c] = 0
-    for k in range(n_active):
-        r = active[k]
-        for entry in range(row_end[r - 1] if r > 0 else 0, row_end[r]):
-            start[local.column[entry]] += ONE
-    # From lengths to where columns end; filling a column from its end moves that to its beginning.
+    whole, start, active, e = work.starts[ALL], work.starts[FEW], work.instances[ACTIVE], work.rows[RESIDUAL]
+    worst, end = 0.0, NONE
     for c in range(n_columns):
-        start[c + 1] += start[c]
-    for k in range(n_active - 1, -1, -1):
-        r = active[k]
-        for entry in range(row_end[r - 1] if r > 0 else 0, row_end[r]):
-            c = local.column[entry]
-            at = start[c] - ONE
-            local.active_row[at] = k
-            local.active_value[at] = local.value[entry]
-            start[c] = at
-    worst = 0.0
-    for c in range(n_columns):
+        start[c] = end
+        for entry in range(whole[c], whole[c + 1]):
+            k = active[local.row[entry]]
+            local.active_row[end] = k - UNIT
+            local.active_value[end] = local.value[entry]
+            end += ONE if k > 0 else NONE
         column_sum, square, rho = 0.0, 0.0, 0.0
-        for entry in range(start[c], start[c + 1]):
+        for entry in range(start[c], end):
             x = float(local.active_value[entry])
             column_sum += x
             square += x * x
@@ -151,11 +140,12 @@ def gather_active(
         rho -= half_ridge * u[c]
         side = half if u[c] > 0.0 else -half
         worst = max(worst, abs(rho) - half if u[c] == 0.0 else abs(rho - side))
+    start[n_columns] = end
     return worst
 
 
 @inner
-def draw_lines(work: Workspace, local: Local, n_rows: int, b: float, step: float) -> int:
+def draw_lines(work: Workspace, local: Local, n_rows: int, n_columns: int, b: float, step: float) -> int:
     """Fill LOCAL_SHIFT with X CHANGE; list v and slope of the rows that violate somewhere on the way; count these."""
     y, z, shift, violation, slope = (
         work.rows[LOCAL_SIGN],
@@ -164,15 +154,16 @@ def draw_lines(work: Workspace, local: Local, n_rows: int, b: float, step: float
         work.rows[VIOLATION],
         work.rows[SLOPE],
     )
-    change, row_end = work.columns[CHANGE], work.instances[ROW_END]
-    n_lines, first = 0, 0
+    change, start = work.columns[CHANGE], work.starts[ALL]
     for r in range(n_rows):
-        total = 0.0
-        for entry in range(first, row_end[r]):
-            total += change[local.column[entry]] * local.value[entry]
-        first = row_end[r]
-        shift[r] = total
-        v, dv = 1.0 - y[r] * (z[r] + b), -y[r] * (total + step)
+        shift[r] = 0.0
+    for c in range(n_columns):
+        if change[c] != 0.0:
+            for entry in range(start[c], start[c + 1]):
+                shift[local.row[entry]] += change[c] * local.value[entry]
+    n_lines = 0
+    for r in range(n_rows):
+        v, dv = 1.0 - y[r] * (z[r] + b), -y[r] * (shift[r] + step)
         violation[n_lines] = v
         slope[n_lines] = dv
         n_lines += max(v, v + dv) > 0.0
