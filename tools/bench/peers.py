@@ -3,12 +3,17 @@
     python peers.py PEER TRAIN.npz TEST.npz FOLDER K
 
 Data: CSR arrays (indptr, indices, values, label_indptr, label_indices, shape). FOLDER keeps the peer's model; the
-ranked lists go to FOLDER/lists.npz and the facts, one line of JSON, to standard output.
+ranked lists go to FOLDER/lists.npz and the facts, one line of JSON, to standard output. The time of training begins
+when the peer's modules are imported and, for omikuji, its text file is written; reading the arrays is part of it, and
+what loading the model afterwards takes is taken off. The least of up to three runs counts, as many as fit into ten
+seconds; at least one.
 """
 
+import importlib
 import importlib.metadata
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-REPEATS, LEAST_SECONDS = 3, 10.0  # of prediction: so often, and for so long
+REPEATS, LEAST_SECONDS = 3, 10.0  # prediction: so often, and for so long; training: so often, unless it takes so long
 
 
 def least_seconds(predict: "Predict") -> tuple[float, Any]:
@@ -77,13 +82,10 @@ def omikuji(train: Data | None, test: Data, folder: Path, k: int, **hyper_parame
     import omikuji as library
 
     if train is not None:
-        text = folder / "train.txt"
-        write_xmc(text, train)
         setting = library.Model.default_hyper_param()
         for name, value in hyper_parameters.items():
             setattr(setting, name, value)
-        library.Model.train_on_data(str(text), setting, n_threads=1).save(str(folder / "model"))
-        text.unlink()
+        library.Model.train_on_data(str(text_of(folder)), setting, n_threads=1).save(str(folder / "model"))
     model = library.Model.load(str(folder / "model"))
     library.Model.init_prediction_thread_pool(model, 1)
     pairs = test.pairs()
@@ -144,6 +146,12 @@ def rocchio(train: Data | None, test: Data, folder: Path, k: int) -> Any:
     return predict, lambda found: found
 
 
+MODULES = {
+    "scipy": "scipy.sparse",
+    "libpecos": "pecos.xmc.xlinear.model",
+    "omikuji": "omikuji",
+    "napkinxc": "napkinxc.models",
+}
 PEERS: dict[str, tuple[str, Peer]] = {
     "Rocchio": ("scipy", rocchio),
     "PECOS XR-Linear": ("libpecos", pecos),
@@ -160,6 +168,25 @@ def peak_bytes() -> int:
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
+def text_of(folder: Path) -> Path:
+    """Return where the text is that omikuji trains on."""
+    return folder.with_name(f"{folder.name}.txt")
+
+
+def train(peer: Peer, train_path: str, test: Data, folder: Path, k: int) -> float:
+    """Train a few times; return the least processor time, without that of loading the model."""
+    seconds: list[float] = []
+    while not seconds or (len(seconds) < REPEATS and sum(seconds) < LEAST_SECONDS):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        began = time.process_time()
+        peer(Data(train_path), test, folder, k)
+        trained = time.process_time()
+        peer(None, test, folder, k)
+        seconds.append(trained - began - (time.process_time() - trained))
+    return min(seconds)
+
+
 def write_xmc(path: Path, data: Data) -> None:
     """Write XMC text."""
     with path.open("w") as stream:
@@ -172,14 +199,15 @@ def main() -> None:
     """Train unless the model is there, predict a few times, report."""
     name, train_path, test_path, folder, k = sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), int(sys.argv[5])
     package, peer = PEERS[name]
-    is_new = not (folder / "trained").exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    importlib.import_module(MODULES[package])
     test = Data(test_path)
-    began = time.process_time()
-    predict, lists = peer(Data(train_path) if is_new else None, test, folder, k)
-    if is_new:
-        (folder / "trained").write_text(f"{time.process_time() - began:.1f}")
+    if not (folder / "trained").exists():
+        if package == "omikuji" and not text_of(folder).exists():
+            write_xmc(text_of(folder), Data(train_path))
+        training = train(peer, train_path, test, folder, k)
+        (folder / "trained").write_text(f"{training:.2f}")
         (folder / "peak").write_text(str(peak_bytes()))
+    predict, lists = peer(None, test, folder, k)
     seconds, found = least_seconds(predict)
     labels = np.full((test.X.shape[0], k), -1, np.int32)
     for i, row in enumerate(lists(found)):
