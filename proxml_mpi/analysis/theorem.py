@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 
 N_INSTANCES = 3  # in the linear programs: there are 2^n - 1 of them
+EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the least that HiGHS takes
 
 
 class Checked(NamedTuple):
@@ -70,7 +71,7 @@ def worst_by_programs(X: Vector, y: Vector, w: Vector, b: float, budget: float) 
         gain = np.concatenate(
             [np.where(chosen, y, 0.0).repeat(n_weights) * np.tile(w, n_instances), np.zeros(n_instances)]
         )
-        found = scipy.optimize.linprog(-gain, constraints, limits, bounds=bounds, method="highs")
+        found = scipy.optimize.linprog(-gain, constraints, limits, bounds=bounds, method="highs", options=EXACT)
         if not found.success:
             raise RuntimeError(f"a linear program of {n_instances} x {n_weights} unknowns: {found.message}")
         worst = max(worst, float(violation[list(chosen)].sum()) - float(found.fun or 0.0))

@@ -86,7 +86,7 @@ def solve_label(
         )
         n_read += read
         best_dual = max(best_dual, dual)
-        gap = objective - best_dual
+        gap = max(0.0, objective - best_dual)  # below 0 only by rounding
         if stop[0]:
             outcome = NOT_TRAINED
         elif gap <= gap_tolerance and is_rounded:
