@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 
 N_INSTANCES = 3  # in the linear programs: there are 2^n - 1 of them
-EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the least that HiGHS takes
+EXACT: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the least that HiGHS takes
 
 
 class Checked(NamedTuple):
