@@ -164,7 +164,8 @@ def solve_label(
         is_rounded = is_rounding and t == 1.0
         # A step that leads nowhere lacked rows or accuracy: take all rows, and solve better, until one does.
         accuracy = ACCURACY if t > 0.01 else 0.3 * accuracy
-    return finish(work, n_touched, n_support, b, objective, gap, iteration, outcome, n_read)
+    leave_places(problem, work, len(positives), n_touched)
+    return finish(work, n_support, b, objective, gap, iteration, outcome, n_read)
 
 
 @inner
@@ -198,7 +199,6 @@ def last_violation(
 @inner
 def finish(
     work: Workspace,
-    n_touched: int,
     n_support: int,
     b: float,
     objective: float,
@@ -207,7 +207,7 @@ def finish(
     outcome: int,
     n_read: int,
 ) -> Found:
-    """Copy the weights out and clear the workspace."""
+    """Copy the weights out and clear them."""
     weight = work.columns[WEIGHT]
     features, weights = np.empty(n_support, np.int32), np.empty(n_support, np.float32)
     for k in range(n_support):
@@ -215,7 +215,6 @@ def finish(
         features[k] = j
         weights[k] = weight[j]
         weight[j] = 0.0
-    leave_places(work, n_touched)
     return features, weights, b, objective, gap, iteration, outcome, n_read
 
 

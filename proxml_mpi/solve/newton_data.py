@@ -29,8 +29,8 @@ def inner(function: Function) -> Function:
     return cast(Function, njit(**OPTIONS, **NO_WRAPPER)(function))
 
 
-# Touched instances (the positives first, then all that share a feature with the weights) have places 1, 2, ...;
-# place 0 takes what is scattered to instances that take no part, and is never read.
+# Touched instances (the positives first, then all that share a feature with the weights) have places 1, 2, ...; the
+# place after the last takes what is scattered to instances that take no part, and is never read.
 # Lines of Workspace.rows: by place the label +1 or -1, the score x.w without the bias and its change along a step;
 # violations v and their slope along a line; of the local rows the label, score and its change; of the active ones the
 # residual and a trial.
@@ -44,6 +44,7 @@ ALL, FEW = range(2)
 # Lines of Workspace.columns: weights and gradient X'(y a) by feature; and by local column the weights in work, their
 # old values, their change, sums, square sums and curvatures on the active rows, trial weights, and the last iterates.
 WEIGHT, GRADIENT, U, OLD, CHANGE, SUM, SQUARE, CURVATURE, TRIAL, HISTORY = range(10)
+BLOCK = 64  # places that are looked at together
 N_HISTORY = 6
 MOST_DIRECT = 128  # weights that are solved for directly
 # Lines of Workspace.features: the features with a computed gradient, those that have a weight, the local columns,
@@ -82,7 +83,7 @@ class Workspace(NamedTuple):
     Instances are global ids; rows and columns are positions in the local problem (few instances x few features).
     """
 
-    rows: NDArray[np.float64]  # [10, n_instances + 2]: place 0, and one beyond the last that is written and not taken
+    rows: NDArray[np.float64]  # [10, n_instances + 2 + BLOCK]
     instances: NDArray[np.uint32]  # [7, n_instances + 2]
     columns: NDArray[np.float64]  # [9 + N_HISTORY, n_features + 1]; the bias is the column after the last
     features: NDArray[np.uint32]  # [5, n_features + 1]
@@ -132,11 +133,13 @@ def prepare(problem: Problem, negative: NDArray[np.uint8] | None = None) -> Newt
 def workspace(problem: NewtonProblem) -> Workspace:
     """Allocate one thread's arrays."""
     n, d = len(problem.row_start) - 1, len(problem.column_start) - 1
-    rows = np.zeros((10, n + 2))
+    rows = np.zeros((10, n + 2 + BLOCK))
     rows[SIGN] = -1.0
+    instances = np.zeros((7, n + 2), np.uint32)
+    instances[PLACE, :n][problem.negative == 0] = n + 1
     return Workspace(
         rows=rows,
-        instances=np.zeros((7, n + 2), np.uint32),
+        instances=instances,
         columns=np.zeros((9 + N_HISTORY, d + 1)),
         features=np.zeros((5, d + 1), np.uint32),
         is_met=np.zeros(d, np.uint8),

@@ -1,8 +1,10 @@
 """Take the step that the local problem proposes, as far as the full objective falls."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proxml_mpi.solve.newton_data import (
+    BLOCK,
     CHANGE,
     COLUMN,
     FEATURE,
@@ -25,7 +27,7 @@ from proxml_mpi.solve.newton_data import (
     length,
 )
 from proxml_mpi.solve.newton_search import search
-from proxml_mpi.solve.newton_touch import scatter, touch_and_scatter
+from proxml_mpi.solve.newton_touch import scatter, touch_column
 
 # An instance is near, and joins the next local problem, when its v lies above minus a margin: this, or as much of the
 # largest move of the last step, if that is less.
@@ -63,9 +65,8 @@ def spread(
         if change[c] != 0.0:
             n_read += length(problem.column_start, j)
             if work.columns[WEIGHT, j] == 0.0:
-                n_touched = touch_and_scatter(problem, work, j, change[c], shift, n_touched)
-            else:
-                scatter(problem, work, j, change[c], shift)
+                n_touched = touch_column(problem, work, j, n_touched)
+            scatter(problem, work, j, change[c], shift)
     return n_touched, n_read
 
 
@@ -86,7 +87,8 @@ def take_over(problem: NewtonProblem, work: Workspace, n_columns: int, n_touched
             work.features[SUPPORT, n_support] = j
             n_support += 1
             n_read += length(problem.column_start, j)
-            n_touched = touch_and_scatter(problem, work, j, weight, score, n_touched)
+            n_touched = touch_column(problem, work, j, n_touched)
+            scatter(problem, work, j, weight, score)
     return n_touched, n_support, n_read
 
 
@@ -117,18 +119,22 @@ def advance(
         largest = max(largest, abs(shift[near[position]] + step))
     margin = max(ROUNDING, MARGIN * min(1.0, largest))
     n_lines, n_known, n_near = 0, n_learned, 0
-    for place in range(1, n_touched + 1):
-        v = 1.0 - sign[place] * (score[place] + b)
-        slope = -sign[place] * (shift[place] + step)
-        if v > 0.0 or v + slope > -margin:
-            near[n_near] = place
-            n_near += v + slope > -margin
-            violation[n_lines] = v
-            slopes[n_lines] = slope
-            n_lines += max(v, v + slope) > 0.0
-            if v + slope > 0.0 and work.instances[ROW, work.instances[TOUCHED, place]] == 0:
-                learned[n_learned] = place
-                n_learned += 1
+    for first in range(1, n_touched + 1, BLOCK):
+        block = slice(first, first + BLOCK)
+        if not has_near(sign[block], score[block], shift[block], b, step, margin):
+            continue
+        for place in range(first, min(first + BLOCK, n_touched + 1)):
+            v = 1.0 - sign[place] * (score[place] + b)
+            slope = -sign[place] * (shift[place] + step)
+            if v > 0.0 or v + slope > -margin:
+                near[n_near] = place
+                n_near += v + slope > -margin
+                violation[n_lines] = v
+                slopes[n_lines] = slope
+                n_lines += max(v, v + slope) > 0.0
+                if v + slope > 0.0 and work.instances[ROW, work.instances[TOUCHED, place]] == 0:
+                    learned[n_learned] = place
+                    n_learned += 1
     for c in range(n_columns):
         old[c] = weight[work.features[FEATURE, c]]
     old[n_columns], change[n_columns] = b, step
@@ -139,15 +145,39 @@ def advance(
         for position in range(n_learned):
             learned[position] = learned[n_known + position]
     b = new_b if t == 1.0 else b + t * step
-    for place in range(1, n_touched + 1):
-        score[place] += t * shift[place]
-        shift[place] = 0.0
+    move(score[1 : n_touched + 1], shift[1 : n_touched + 1], t)
     if t < 1.0:
         margin = max(ROUNDING, MARGIN * min(1.0, t * largest))
         n_near = list_near(work, n_touched, b, margin)
     for c in range(n_columns):
         weight[work.features[FEATURE, c]] = u[c] if t == 1.0 else old[c] + t * change[c]
     return t, b, n_near, n_learned, margin
+
+
+@inner
+def has_near(
+    sign: NDArray[np.float64],
+    score: NDArray[np.float64],
+    shift: NDArray[np.float64],
+    b: float,
+    step: float,
+    margin: float,
+) -> bool:
+    """Tell whether an instance of the block violates before the step, or nearly so after it: several at once."""
+    count = 0
+    for k in range(BLOCK):
+        v = 1.0 - sign[k] * (score[k] + b)
+        after = v - sign[k] * (shift[k] + step)
+        count += (v > 0.0) | (after > -margin)
+    return count > 0
+
+
+@inner
+def move(score: NDArray[np.float64], shift: NDArray[np.float64], t: float) -> None:
+    """Add the shifts, t of them, to the scores, and clear them."""
+    for k in range(len(score)):
+        score[k] += t * shift[k]
+        shift[k] = 0.0
 
 
 @inner
