@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from proxml_mpi.solve import newton
 from proxml_mpi.solve.forward_backward import ForwardBackward
 from proxml_mpi.solve.labels import solve_labels
+from proxml_mpi.solve.newton_data import PLACE
 from proxml_mpi.solve.objective import largest_useful_penalty
 from proxml_mpi.solve.problem import COLD, Outcome, Problem, Solution, Start, make_problem
 from proxml_mpi.solve.solvers import Plan, make_solver
@@ -398,3 +399,14 @@ def test_a_warm_start_with_a_ridge() -> None:
     warm = solver.solve(solver.workspace(), positives, 0.1, start, RUN_ON)
     assert warm.outcome == Outcome.converged and warm.iterations <= 2 < cold.iterations
     assert warm.objective == pytest.approx(cold.objective, abs=2e-6 * len(positives))
+
+
+def test_a_workspace_forgets_positives_that_may_not_serve_as_negatives() -> None:
+    X, generator = random_matrix(5, 60, 20), np.random.default_rng(5)
+    prepared = newton.prepare(as_problem(X), generator.random(60) < 0.5)
+    used = newton.workspace(prepared)
+    for n_positives in (1, 3, 10, 30, 2, 20):
+        positives = np.sort(generator.permutation(60)[:n_positives]).astype(np.int32)
+        one, other = (newton.solve(prepared, work, positives, 0.1, 1e-6) for work in (used, newton.workspace(prepared)))
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True)) and len(one.features)
+    assert np.array_equal(used.instances[PLACE], newton.workspace(prepared).instances[PLACE])

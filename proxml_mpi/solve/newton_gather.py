@@ -1,4 +1,4 @@
-"""Gather the local matrix, the chosen rows x the chosen columns, by columns; read by rows where these are shorter.
+"""Gather the local matrix, the chosen rows x the chosen columns, by columns; read by rows where these are much shorter.
 
 Every entry is written, and the next one over it when it was not chosen: a branch would be guessed wrongly too often.
 """
@@ -65,6 +65,7 @@ def gather_columns(problem: NewtonProblem, work: Workspace, local: Local, n_colu
 @inner
 def gather_rows(problem: NewtonProblem, work: Workspace, local: Local, n_rows: int, n_columns: int) -> None:
     """Read the chosen rows, keep the chosen columns, and sort what was kept into columns."""
+    # No row is active yet: that line serves for where rows end, as the active entries' arrays do for what is kept.
     chosen, touched, row_end = work.instances[CHOSEN], work.instances[TOUCHED], work.instances[ACTIVE]
     start, column, kept_column, kept_value = (
         work.starts[ALL],

@@ -35,13 +35,13 @@ from proxml_mpi.data.text import read_text
 from proxml_mpi.data.weighting import Weighting
 from proxml_mpi.score.metrics import start_evaluation
 from proxml_mpi.score.propensity import PRESETS, inverse_propensities
+from proxml_mpi.settings.predict import DAMPING
 from proxml_mpi.store.dataset_file import write_dataset
 
 RESULTS = Path(__file__).parent / "results"
 BIN = Path(sys.executable).parent
 SETS = ("bibtex", "delicious", "eurlex-4.3k-d5000", "debian-depends")
 GROUPED = ("debian-depends",)
-DAMPING = 63.0
 # name: options of training, damping, whether the best five are re-ordered
 CANDIDATES: dict[str, tuple[tuple[str, ...], float, bool]] = {
     "--ridge 0, --damping 0": (("--ridge", "0"), 0.0, False),
