@@ -68,7 +68,7 @@ def solve_label(
     n_all = n_candidates + len(positives)
     local = work.local
     b = -2.0 if with_bias else 0.0
-    n_support, n_read = 0, 0
+    n_support, n_columns, n_read = 0, 0, 0
     weight, u, support, feature = work.columns[WEIGHT], work.columns[U], work.features[SUPPORT], work.features[FEATURE]
     if len(start_features) > 0:
         b = start_bias if with_bias else 0.0
@@ -109,7 +109,7 @@ def solve_label(
             continue
         iteration += 1
         common = 2.0 * max(0.0, 1.0 + b)
-        n_new = count_new(len(positives), n_support, ridge)
+        n_new = count_new(len(positives), n_support, n_columns, ridge)
         n_columns, worst = choose_columns(problem, work, n_support, n_met, common, penalty, ridge, n_new)
         clear_gradient(work, n_met)
         if with_bias:
@@ -169,13 +169,15 @@ def solve_label(
 
 
 @inner
-def count_new(n_positives: int, n_support: int, ridge: float) -> int:
-    """Return how many violating features join the support in the next local problem.
+def count_new(n_positives: int, n_support: int, n_columns: int, ridge: float) -> int:
+    """Return how many violating features join the support in the next local problem; n_columns had the last one.
 
-    Every new column is read whole: rare labels begin with few, and supports double; a ridge wants more weights.
+    Every new column is read whole: rare labels begin with few, and supports double, or triple when nearly all columns
+    have been of use; a ridge wants more weights.
     """
     few = 8 if ridge > 0.0 else 4
-    return max(n_support, min(few + n_positives, 4 * few), n_positives // 8)
+    growth = 2 if n_support > 0.95 * n_columns else 1
+    return max(growth * n_support, min(few + n_positives, 4 * few), n_positives // 8)
 
 
 @inner

@@ -48,7 +48,10 @@ def certify(
     total, square = n_untouched * common, n_untouched * common * common
     bias_gradient = -n_untouched * common
     n_met, n_read = 0, 0
-    for position in range(n_near if common == 0.0 else n_touched):
+    n_rows = n_near if common == 0.0 else n_touched
+    # Nearly every feature will be met: marks would cost more than a look at all.
+    is_dense = n_rows * len(problem.row_feature) > len(problem.negative) * len(work.is_met)
+    for position in range(n_rows):
         place = near[position] if common == 0.0 else np.uint32(position + 1)
         i, y = touched[place], sign[place]
         a = 2.0 * max(0.0, 1.0 - y * (score[place] + bias))
@@ -58,8 +61,13 @@ def certify(
         bias_gradient += y * a
         force = y * a + problem.negative[i] * common
         if force != 0.0:
-            n_met = add_row(problem, work, i, force, n_met)
+            if is_dense:
+                add_row(problem, work, i, force)
+            else:
+                n_met = meet_row(problem, work, i, force, n_met)
             n_read += length(problem.row_start, i)
+    if is_dense:
+        n_met = meet_all(work)
     largest = finish_gradient(problem, work, common, n_met)
     if with_bias:
         largest = max(largest, abs(bias_gradient))
@@ -77,7 +85,25 @@ def certify(
 
 
 @inner
-def add_row(problem: NewtonProblem, work: Workspace, i: int, force: float, n_met: int) -> int:
+def add_row(problem: NewtonProblem, work: Workspace, i: int, force: float) -> None:
+    """Add force x_i to the gradient."""
+    gradient = work.columns[GRADIENT]
+    for entry in range(problem.row_start[i], problem.row_start[i + 1]):
+        gradient[problem.row_feature[entry]] += force * problem.row_value[entry]
+
+
+@inner
+def meet_all(work: Workspace) -> int:
+    """Note that all features are met; return their number."""
+    n_features = len(work.is_met)
+    for j in range(n_features):
+        work.features[MET, j] = j
+        work.is_met[j] = 1
+    return n_features
+
+
+@inner
+def meet_row(problem: NewtonProblem, work: Workspace, i: int, force: float, n_met: int) -> int:
     """Add force x_i to the gradient; return the new number of met features."""
     gradient, met = work.columns[GRADIENT], work.features[MET]
     for entry in range(problem.row_start[i], problem.row_start[i + 1]):
@@ -112,9 +138,8 @@ def list_steep(problem: NewtonProblem, work: Workspace, common: float, penalty: 
     gradient, met, steep = work.columns[GRADIENT], work.features[MET], work.columns[OLD]
     n_steep = 0
     for position in range(n_met):
-        if abs(gradient[met[position]]) > penalty:
-            steep[n_steep] = gradient[met[position]]
-            n_steep += 1
+        steep[n_steep] = gradient[met[position]]
+        n_steep += abs(steep[n_steep]) > penalty
     if common > 0.0:
         for j in problem.column_order:
             if common * abs(problem.column_sum[j]) <= penalty:

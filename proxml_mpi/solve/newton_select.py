@@ -58,10 +58,10 @@ def choose_columns(
         n_columns = add_column(work, j, n_columns)
     for position in range(n_met):
         j = met[position]
-        if abs(all_gradient[j]) > penalty and weight[j] == 0.0:
-            found[n_candidates] = j
-            size[n_candidates] = (abs(all_gradient[j]) - penalty) / problem.column_norm[j]
-            n_candidates += 1
+        found[n_candidates] = j
+        n_candidates += (abs(all_gradient[j]) > penalty) & (weight[j] == 0.0)
+    for k in range(n_candidates):
+        size[k] = (abs(all_gradient[found[k]]) - penalty) / problem.column_norm[found[k]]
     if common > 0.0:
         for j in problem.column_order:
             if common * abs(problem.column_sum[j]) <= penalty:

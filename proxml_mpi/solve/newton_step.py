@@ -107,7 +107,8 @@ def advance(
 ) -> tuple[float, float, int, int, float]:
     """Search along the step on all instances and take it; return step length, bias, n_near, n_learned, the margin.
 
-    Negatives outside the local problem that the full step would violate are learned for the next one.
+    Negatives outside the local problem that the full step would violate are learned for the next one; those of before
+    stay when the full step would bring them near, but is not taken whole.
     """
     sign, score, shift = work.rows[SIGN], work.rows[SCORE], work.rows[SHIFT]
     violation, slopes = work.rows[VIOLATION], work.rows[SLOPE]
@@ -140,10 +141,13 @@ def advance(
     old[n_columns], change[n_columns] = b, step
     group = (float(n_untouched), 1.0 + b, step)
     t = search((violation, slopes, n_lines), (old, change, n_columns + 1), group, penalty, ridge)
-    if t == 1.0:
-        n_learned -= n_known
-        for position in range(n_learned):
-            learned[position] = learned[n_known + position]
+    n_kept = 0
+    for position in range(n_learned):
+        place = learned[position]
+        after = 1.0 - sign[place] * (score[place] + b + shift[place] + step)
+        if position >= n_known or (t < 1.0 and after > -margin):
+            learned[n_kept] = place
+            n_kept += 1
     b = new_b if t == 1.0 else b + t * step
     move(score[1 : n_touched + 1], shift[1 : n_touched + 1], t)
     if t < 1.0:
@@ -151,7 +155,7 @@ def advance(
         n_near = list_near(work, n_touched, b, margin)
     for c in range(n_columns):
         weight[work.features[FEATURE, c]] = u[c] if t == 1.0 else old[c] + t * change[c]
-    return t, b, n_near, n_learned, margin
+    return t, b, n_near, n_kept, margin
 
 
 @inner
