@@ -34,7 +34,7 @@ __all__ = ["NewtonProblem", "Workspace", "newton_problem", "prepare", "solve", "
 CONVERGED, ITERATION_LIMIT = int(Outcome.converged), int(Outcome.iteration_limit)
 NO_POSITIVES, NOT_TRAINED = int(Outcome.no_positives), int(Outcome.not_trained)
 ACCURACY = 0.35  # of the local problem, relative to the violation that it is to remove
-MANY = 16  # positives; labels with more begin with all rows of their first columns: what a step violates is not known
+RARE = 16  # positives; other labels begin with all rows of their first columns: what a step violates is not known
 RUN_ON = np.zeros(1, np.uint8)
 Found = tuple[NDArray[np.int32], NDArray[np.float32], float, float, float, int, int, int]
 
@@ -66,6 +66,8 @@ def solve_label(
             n_candidates -= 1
     n_touched = touch_positives(work, positives)
     n_all = n_candidates + len(positives)
+    is_rare = len(positives) <= RARE
+    n_models, n_sweeps = (3, 8) if is_rare else (2, 20)
     local = work.local
     b = -2.0 if with_bias else 0.0
     n_support, n_columns, n_read = 0, 0, 0
@@ -119,7 +121,7 @@ def solve_label(
         cap, n_group = np.inf, 0
         if not is_open:
             cap = max(b, min(-1.0, b + 0.3))
-        if is_open or (iteration == 1 and len(positives) > MANY):
+        if is_open or (iteration == 1 and not is_rare):
             n_touched, read = choose_all_rows(problem, work, n_touched, n_columns)
             n_rows = n_touched
             n_read += read
@@ -133,7 +135,7 @@ def solve_label(
             u[c] = weight[feature[c]]
         sought = min(accuracy * worst, last_violation(work, n_support, n_columns, b, worst, ridge, gap_tolerance))
         # Rows that enter or leave end a model's use before it is minimised; labels that take long need it better.
-        n_sweeps = 20 * max(1, iteration - 20)
+        patience = max(1, iteration - 20)
         new_b = solve_local(
             work,
             local,
@@ -146,7 +148,8 @@ def solve_label(
             penalty,
             ridge,
             sought,
-            n_sweeps,
+            patience * n_sweeps,
+            min(8, patience * n_models),
         )
         # While instances without features violate, the rounding of the bias alone costs too much of the dual bound.
         is_rounding = not is_open and iteration < 30 and gap_tolerance >= 1e-5 * len(positives)

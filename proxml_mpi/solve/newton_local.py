@@ -24,7 +24,6 @@ from proxml_mpi.solve.newton_data import (
 from proxml_mpi.solve.newton_lasso import minimise
 from proxml_mpi.solve.newton_search import search
 
-N_MODELS = 8
 NONE, ONE, UNIT = np.uint64(0), np.uint64(1), np.uint32(1)
 FRACTION = 0.2  # of the tolerance, to which a model is minimised
 
@@ -43,6 +42,7 @@ def solve_local(
     ridge: float,
     tolerance: float,
     max_sweeps: int,
+    max_models: int,
 ) -> float:
     """Minimise over the local columns and the bias on the local rows plus n_group negatives without features.
 
@@ -51,7 +51,7 @@ def solve_local(
     half, half_ridge = 0.5 * penalty, 0.5 * ridge
     z, shift, violation, slope = work.rows[LOCAL_SCORE], work.rows[LOCAL_SHIFT], work.rows[VIOLATION], work.rows[SLOPE]
     u, old, change = work.columns[U], work.columns[OLD], work.columns[CHANGE]
-    for _ in range(N_MODELS):
+    for _ in range(max_models):
         n_active, m, total, pull = choose_active(work, n_rows, b, n_group, half, with_bias)
         worst = gather_active(work, local, n_columns, b, half, half_ridge)
         if with_bias and not (b >= cap and pull > -half):

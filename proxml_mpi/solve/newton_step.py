@@ -127,15 +127,16 @@ def advance(
         for place in range(first, min(first + BLOCK, n_touched + 1)):
             v = 1.0 - sign[place] * (score[place] + b)
             slope = -sign[place] * (shift[place] + step)
-            if v > 0.0 or v + slope > -margin:
-                near[n_near] = place
-                n_near += v + slope > -margin
-                violation[n_lines] = v
-                slopes[n_lines] = slope
-                n_lines += max(v, v + slope) > 0.0
-                if v + slope > 0.0 and work.instances[ROW, work.instances[TOUCHED, place]] == 0:
-                    learned[n_learned] = place
-                    n_learned += 1
+            near[n_near] = place
+            n_near += v + slope > -margin
+            violation[n_lines] = v
+            slopes[n_lines] = slope
+            n_lines += max(v, v + slope) > 0.0
+    for position in range(n_near):
+        place = near[position]
+        after = 1.0 - sign[place] * (score[place] + b + shift[place] + step)
+        learned[n_learned] = place
+        n_learned += (after > 0.0) & (work.instances[ROW, work.instances[TOUCHED, place]] == 0)
     for c in range(n_columns):
         old[c] = weight[work.features[FEATURE, c]]
     old[n_columns], change[n_columns] = b, step
