@@ -25,7 +25,7 @@ from proxml_mpi.solve.newton_lasso import minimise
 from proxml_mpi.solve.newton_search import search
 
 NONE, ONE, UNIT = np.uint64(0), np.uint64(1), np.uint32(1)
-FRACTION = 0.2  # of the tolerance, to which a model is minimised
+FRACTION = 0.3  # of the tolerance, to which a model is minimised
 
 
 @inner
