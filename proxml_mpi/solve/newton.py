@@ -179,7 +179,7 @@ def count_new(n_positives: int, n_support: int, n_columns: int, ridge: float) ->
     have been of use; a ridge wants more weights.
     """
     few = 8 if ridge > 0.0 else 4
-    growth = 2 if n_support > 0.95 * n_columns else 1
+    growth = 2 if n_support > 0.92 * n_columns else 1
     return max(growth * n_support, min(few + n_positives, 4 * few), n_positives // 8)
 
 

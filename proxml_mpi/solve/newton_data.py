@@ -64,7 +64,7 @@ class NewtonProblem(NamedTuple):
     negative: NDArray[np.uint8]  # [n_instances], 1 where an instance may serve as a negative
     column_sum: NDArray[np.float64]  # [n_features], over the instances that may serve as negatives
     column_order: NDArray[np.uint32]  # [n_features], by falling |column_sum|
-    column_norm: NDArray[np.float64]  # [n_features], Euclidean, over all instances
+    column_price: NDArray[np.float64]  # [n_features], by which a violation is divided: norm^1.5, over all instances
     n_negative: int  # number of ones in negative
 
 
@@ -98,7 +98,7 @@ def newton_problem(
     negative: NDArray[np.uint8],
     column_sum: NDArray[np.float64],
     column_order: NDArray[np.int32],
-    column_norm: NDArray[np.float64],
+    column_price: NDArray[np.float64],
 ) -> NewtonProblem:
     """See a problem and the sums of its negatives as kernels do; copies nothing."""
     return NewtonProblem(
@@ -111,7 +111,7 @@ def newton_problem(
         negative,
         column_sum,
         column_order.view(np.uint32),
-        column_norm,
+        column_price,
         int(negative.sum()),
     )
 
@@ -127,7 +127,7 @@ def prepare(problem: Problem, negative: NDArray[np.uint8] | None = None) -> Newt
         sums[filled] = np.add.reduceat(values, problem.column_start[filled])
         squares[filled] = np.add.reduceat(np.square(problem.column_value, dtype=float), problem.column_start[filled])
     order = np.argsort(-np.abs(sums), kind="stable").astype(np.int32)
-    return newton_problem(problem, marks, sums, order, np.sqrt(squares))
+    return newton_problem(problem, marks, sums, order, squares**0.75)
 
 
 def workspace(problem: NewtonProblem) -> Workspace:

@@ -43,8 +43,9 @@ def choose_columns(
 ) -> tuple[int, float]:
     """List the support and n_new violating features outside it; return their number and the largest violation of both.
 
-    New are those with the largest violation over norm: of two features that a label's positives share, the rarer one
-    tells more, and costs less to read.
+    New are those with the largest violation over price: of two features that a label's positives share, the rarer one
+    tells more, and costs less to read. (The norm alone would tell what a step on that
+    feature gains, but not what reading it costs.)
     """
     weight, all_gradient, met = work.columns[WEIGHT], work.columns[GRADIENT], work.features[MET]
     size, found, n_candidates = work.columns[U], work.features[LIST], 0
@@ -61,25 +62,25 @@ def choose_columns(
         found[n_candidates] = j
         n_candidates += (abs(all_gradient[j]) > penalty) & (weight[j] == 0.0)
     for k in range(n_candidates):
-        size[k] = (abs(all_gradient[found[k]]) - penalty) / problem.column_norm[found[k]]
+        size[k] = (abs(all_gradient[found[k]]) - penalty) / problem.column_price[found[k]]
     if common > 0.0:
         for j in problem.column_order:
             if common * abs(problem.column_sum[j]) <= penalty:
                 break
             if not work.is_met[j] and weight[j] == 0.0:
                 found[n_candidates] = j
-                size[n_candidates] = (common * abs(problem.column_sum[j]) - penalty) / problem.column_norm[j]
+                size[n_candidates] = (common * abs(problem.column_sum[j]) - penalty) / problem.column_price[j]
                 n_candidates += 1
     threshold = nth_largest(size, n_candidates, n_new, work.columns[OLD])
     last = n_columns + n_new
     for k in range(n_candidates):
         if size[k] > threshold:
-            worst = max(worst, size[k] * problem.column_norm[found[k]])
+            worst = max(worst, size[k] * problem.column_price[found[k]])
             n_columns = add_column(work, found[k], n_columns)
     # Features may tie, duplicates above all.
     for k in range(n_candidates):
         if size[k] == threshold and n_columns < last:
-            worst = max(worst, size[k] * problem.column_norm[found[k]])
+            worst = max(worst, size[k] * problem.column_price[found[k]])
             n_columns = add_column(work, found[k], n_columns)
     return n_columns, worst
 

@@ -30,7 +30,7 @@ class Negatives(NamedTuple):
     negative: NDArray[np.uint8]  # [n_instances], 1 where an instance may serve as a negative
     column_sum: NDArray[np.float64]  # [n_features], over those instances
     column_order: NDArray[np.int32]  # [n_features], by falling |column_sum|
-    column_norm: NDArray[np.float64]  # [n_features], Euclidean, over all instances
+    column_price: NDArray[np.float64]  # [n_features], see NewtonProblem
 
 
 def sum_negatives(problem: Problem, fraction: float = 1.0, seed: int = 0) -> Negatives:
@@ -39,7 +39,7 @@ def sum_negatives(problem: Problem, fraction: float = 1.0, seed: int = 0) -> Neg
     negative = (np.random.default_rng(seed).random(n_instances) < fraction).astype(np.uint8)
     prepared = newton.prepare(problem, negative)
     order = prepared.column_order.view(np.int32)
-    return Negatives(prepared.negative, prepared.column_sum, order, prepared.column_norm)
+    return Negatives(prepared.negative, prepared.column_sum, order, prepared.column_price)
 
 
 @dataclass(frozen=True)
