@@ -33,7 +33,7 @@ __all__ = ["NewtonProblem", "Workspace", "newton_problem", "prepare", "solve", "
 
 CONVERGED, ITERATION_LIMIT = int(Outcome.converged), int(Outcome.iteration_limit)
 NO_POSITIVES, NOT_TRAINED = int(Outcome.no_positives), int(Outcome.not_trained)
-ACCURACY = 0.35  # of the local problem, relative to the violation that it is to remove
+ACCURACY = 0.25  # of the local problem, relative to the violation that it is to remove
 RARE = 64  # positives; other labels begin with all rows of their first columns: what a step violates is not known
 RUN_ON = np.zeros(1, np.uint8)
 Found = tuple[NDArray[np.int32], NDArray[np.float32], float, float, float, int, int, int]
