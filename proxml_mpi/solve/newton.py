@@ -35,6 +35,8 @@ CONVERGED, ITERATION_LIMIT = int(Outcome.converged), int(Outcome.iteration_limit
 NO_POSITIVES, NOT_TRAINED = int(Outcome.no_positives), int(Outcome.not_trained)
 ACCURACY = 0.25  # of the local problem, relative to the violation that it is to remove
 RARE = 64  # positives; other labels begin with all rows of their first columns: what a step violates is not known
+HARD = 8  # iterations; labels that take more keep every row that they have learned, and solve better
+MOST_MODELS, MOST_SWEEPS = 8, 20  # of a local problem, of a model
 RUN_ON = np.zeros(1, np.uint8)
 Found = tuple[NDArray[np.int32], NDArray[np.float32], float, float, float, int, int, int]
 
@@ -67,7 +69,7 @@ def solve_label(
     n_touched = touch_positives(work, positives)
     n_all = n_candidates + len(positives)
     is_rare = len(positives) <= RARE
-    n_models, n_sweeps = (3, 8) if is_rare else (2, 20)
+    n_models, n_sweeps = (3, 8) if is_rare else (2, MOST_SWEEPS)
     local = work.local
     b = -2.0 if with_bias else 0.0
     n_support, n_columns, n_read = 0, 0, 0
@@ -135,7 +137,7 @@ def solve_label(
             u[c] = weight[feature[c]]
         sought = min(accuracy * worst, last_violation(work, n_support, n_columns, b, worst, ridge, gap_tolerance))
         # Rows that enter or leave end a model's use before it is minimised; labels that take long need it better.
-        patience = max(1, iteration - 20)
+        is_hard, patience = iteration > HARD, max(1, iteration - 20)
         new_b = solve_local(
             work,
             local,
@@ -148,15 +150,15 @@ def solve_label(
             penalty,
             ridge,
             sought,
-            patience * n_sweeps,
-            min(8, patience * n_models),
+            patience * MOST_SWEEPS if is_hard else n_sweeps,
+            MOST_MODELS if is_hard else n_models,
         )
         # While instances without features violate, the rounding of the bias alone costs too much of the dual bound.
         is_rounding = not is_open and iteration < 30 and gap_tolerance >= 1e-5 * len(positives)
         n_touched, read = spread(problem, work, n_columns, n_touched, is_rounding)
         n_read += read
         t, b, n_near, n_learned, margin = advance(
-            work, n_columns, n_touched, n_all - n_touched, b, new_b, penalty, ridge, n_near, n_learned
+            work, n_columns, n_touched, n_all - n_touched, b, new_b, penalty, ridge, n_near, n_learned, is_hard
         )
         if with_bias:
             b = settle_bias(work, n_near, n_all - n_touched, b, penalty, margin)

@@ -104,6 +104,7 @@ def advance(
     ridge: float,
     n_near: int,
     n_learned: int,
+    is_hard: bool,
 ) -> tuple[float, float, int, int, float]:
     """Search along the step on all instances and take it; return step length, bias, n_near, n_learned, the margin.
 
