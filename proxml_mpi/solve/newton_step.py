@@ -109,7 +109,7 @@ def advance(
     """Search along the step on all instances and take it; return step length, bias, n_near, n_learned, the margin.
 
     Negatives outside the local problem that the full step would violate are learned for the next one; those of before
-    stay when the full step would bring them near, but is not taken whole.
+    stay when the full step is not taken whole, but would bring them near; or wherever it brings them, on a hard label.
     """
     sign, score, shift = work.rows[SIGN], work.rows[SCORE], work.rows[SHIFT]
     violation, slopes = work.rows[VIOLATION], work.rows[SLOPE]
@@ -147,7 +147,7 @@ def advance(
     for position in range(n_learned):
         place = learned[position]
         after = 1.0 - sign[place] * (score[place] + b + shift[place] + step)
-        if position >= n_known or (t < 1.0 and after > -margin):
+        if position >= n_known or (t < 1.0 and (is_hard or after > -margin)):
             learned[n_kept] = place
             n_kept += 1
     b = new_b if t == 1.0 else b + t * step
