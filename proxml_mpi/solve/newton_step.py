@@ -37,13 +37,15 @@ ROUNDING = 1e-5  # the least margin: more than the rounding of the bias to float
 
 @inner
 def list_near(work: Workspace, n_touched: int, b: float, margin: float = MARGIN) -> int:
-    """List the touched instances whose v lies above minus the margin; return their number."""
-    near, sign, score = work.instances[NEAR], work.rows[SIGN], work.rows[SCORE]
+    """List the touched instances whose v lies above minus the margin; return their number. All shifts are zero."""
+    near, sign, score, shift = work.instances[NEAR], work.rows[SIGN], work.rows[SCORE], work.rows[SHIFT]
     n_near = 0
-    for place in range(1, n_touched + 1):
-        if 1.0 - sign[place] * (score[place] + b) > -margin:
-            near[n_near] = place
-            n_near += 1
+    for first in range(1, n_touched + 1, BLOCK):
+        block = slice(first, first + BLOCK)
+        if has_near(sign[block], score[block], shift[block], b, 0.0, margin):
+            for place in range(first, min(first + BLOCK, n_touched + 1)):
+                near[n_near] = place
+                n_near += 1.0 - sign[place] * (score[place] + b) > -margin
     return n_near
 
 
