@@ -127,7 +127,8 @@ def prepare(problem: Problem, negative: NDArray[np.uint8] | None = None) -> Newt
         sums[filled] = np.add.reduceat(values, problem.column_start[filled])
         squares[filled] = np.add.reduceat(np.square(problem.column_value, dtype=float), problem.column_start[filled])
     order = np.argsort(-np.abs(sums), kind="stable").astype(np.int32)
-    return newton_problem(problem, marks, sums, order, squares**0.75)
+    norms = np.sqrt(squares)
+    return newton_problem(problem, marks, sums, order, norms * np.sqrt(norms))  # exactly rounded; a power is not
 
 
 def workspace(problem: NewtonProblem) -> Workspace:

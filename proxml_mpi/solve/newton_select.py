@@ -44,8 +44,7 @@ def choose_columns(
     """List the support and n_new violating features outside it; return their number and the largest violation of both.
 
     New are those with the largest violation over price: of two features that a label's positives share, the rarer one
-    tells more, and costs less to read. (The norm alone would tell what a step on that
-    feature gains, but not what reading it costs.)
+    tells more, and costs less to read. (The norm alone would tell what a step on that feature gains.)
     """
     weight, all_gradient, met = work.columns[WEIGHT], work.columns[GRADIENT], work.features[MET]
     size, found, n_candidates = work.columns[U], work.features[LIST], 0
