@@ -5,13 +5,12 @@
 DATA holds NAME/train.txt.xz and NAME/test.txt.xz. The peers need an interpreter of their own, since libpecos wants
 numpy < 2: python -m venv peers; peers/bin/pip install libpecos omikuji napkinxc. LIBLINEAR comes with our extra
 `compare`. Everything runs on one thread; times are processor times: of training without the start of a program (ours:
-the command less the same command on three instances; peers: see peers.py), the least of three runs when a run takes
-less than ten seconds; and the least of the runs within ten seconds, at least three, of the call that ranks all test
-instances in memory. Programs that solve
-one label after the other for hours (LIBLINEAR, the authors' algorithm) get --slow-seconds a data set, labels in
-random order: when these end first, the training time is extrapolated and there is nothing to judge. What DIR has from
-an earlier run is used again. Ranking is plain for everybody. Writes field.csv, field.md and, with the extra plots,
-field.png into tools/bench/results.
+the command less the same command on three instances; peers: see peers.py), the least of up to eight runs, as many as
+begin within twenty seconds of training; and the least of the runs within ten seconds, at least three, of the call that
+ranks all test instances in memory. Programs that solve one label after the other for hours (LIBLINEAR, the authors'
+algorithm) get --slow-seconds a data set, labels in random order: when these end first, the training time is
+extrapolated and there is nothing to judge. What DIR has from an earlier run is used again. Ranking is plain for
+everybody. Writes field.csv, field.md and, with the extra plots, field.png into tools/bench/results.
 """
 
 import argparse
@@ -31,7 +30,7 @@ import numpy as np
 import scipy.sparse
 from authors import Authors
 from numpy.typing import NDArray
-from peers import LEAST_SECONDS, PEERS, REPEATS, least_seconds
+from peers import ENOUGH_SECONDS, PEERS, TRAININGS, least_seconds
 
 import proxml_mpi
 from proxml_mpi.analysis.liblinear import Liblinear
@@ -153,7 +152,7 @@ def ours(options: argparse.Namespace, name: str, program: str, train_file: Path,
         runs: dict[Path, list[float]] = {small: [], large: []}
         try:
             processor_seconds([BIN / "proxml-train", small, path, *words], options.most_seconds)  # may compile
-            while not runs[large] or (len(runs[large]) < REPEATS and sum(runs[large]) < LEAST_SECONDS):
+            while not runs[large] or (len(runs[large]) < TRAININGS and sum(runs[large]) < ENOUGH_SECONDS):
                 for data, seconds in runs.items():
                     command = [BIN / "proxml-train", data, path, *words]
                     seconds.append(processor_seconds(command, options.most_seconds))

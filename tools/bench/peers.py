@@ -5,8 +5,8 @@
 Data: CSR arrays (indptr, indices, values, label_indptr, label_indices, shape). FOLDER keeps the peer's model; the
 ranked lists go to FOLDER/lists.npz and the facts, one line of JSON, to standard output. The time of training begins
 when the peer's modules are imported and, for omikuji, its text file is written; reading the arrays is part of it, and
-what loading the model afterwards takes is taken off. The least of up to three runs counts, as many as fit into ten
-seconds; at least one.
+what loading the model afterwards takes is taken off. The least of up to eight runs counts, as many as begin within
+twenty seconds of training.
 """
 
 import importlib
@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-REPEATS, LEAST_SECONDS = 3, 10.0  # prediction: so often, and for so long; training: so often, unless it takes so long
+REPEATS, LEAST_SECONDS = 3, 10.0  # prediction: at least so often, and for so long
+TRAININGS, ENOUGH_SECONDS = 8, 20.0  # training: so often, or until it has taken so long
 
 
 def least_seconds(predict: "Predict") -> tuple[float, Any]:
@@ -176,7 +177,7 @@ def text_of(folder: Path) -> Path:
 def train(peer: Peer, train_path: str, test: Data, folder: Path, k: int) -> float:
     """Train a few times; return the least processor time, without that of loading the model."""
     seconds: list[float] = []
-    while not seconds or (len(seconds) < REPEATS and sum(seconds) < LEAST_SECONDS):
+    while not seconds or (len(seconds) < TRAININGS and sum(seconds) < ENOUGH_SECONDS):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         began = time.process_time()
