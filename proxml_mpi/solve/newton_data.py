@@ -46,6 +46,7 @@ ALL, FEW = range(2)
 WEIGHT, GRADIENT, U, OLD, CHANGE, SUM, SQUARE, CURVATURE, TRIAL, HISTORY = range(10)
 BLOCK = 64  # places that are looked at together
 N_HISTORY = 6
+FIRST_ENTRIES = 1 << 20  # room for local matrices from the beginning: larger ones get their own, label by label
 MOST_DIRECT = 128  # weights that are solved for directly
 # Lines of Workspace.features: the features with a computed gradient, those that have a weight, the local columns,
 # 1 + the column of a feature, and a list of local columns.
@@ -146,7 +147,7 @@ def workspace(problem: NewtonProblem) -> Workspace:
         is_met=np.zeros(d, np.uint8),
         starts=np.zeros((2, d + 1), np.uint64),
         gram=np.zeros((MOST_DIRECT, MOST_DIRECT)),
-        local=make_local(1 << 14),
+        local=make_local(min(len(problem.row_feature) + 1, FIRST_ENTRIES)),
     )
 
 
