@@ -34,7 +34,9 @@ __all__ = ["NewtonProblem", "Workspace", "newton_problem", "prepare", "solve", "
 CONVERGED, ITERATION_LIMIT = int(Outcome.converged), int(Outcome.iteration_limit)
 NO_POSITIVES, NOT_TRAINED = int(Outcome.no_positives), int(Outcome.not_trained)
 ACCURACY = 0.25  # of the local problem, relative to the violation that it is to remove
-RARE = 64  # positives; other labels begin with all rows of their first columns: what a step violates is not known
+# Positives; other labels begin with all rows of their first columns, since what a step violates is not known, and leave
+# a local problem after two models of many sweeps rather than three of few.
+RARE = 64
 HARD = 8  # iterations; labels that take more keep every row that they have learned, and solve better
 MOST_MODELS, MOST_SWEEPS = 8, 20  # of a local problem, of a model
 RUN_ON = np.zeros(1, np.uint8)
