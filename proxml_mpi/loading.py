@@ -171,7 +171,7 @@ def check_fit(settings: TrainSettings, world: World, size: Size, n_threads: int,
     }
     reading_bytes = size.reading_bytes + (0 if is_exact else size.rows_bytes + size.labels_bytes)
     with world.first_of_node_first():
-        workspace = workspace_bytes(settings.method, size.n_instances, size.n_features)
+        workspace = workspace_bytes(settings.method, size.n_instances, size.n_features, size.n_entries)
     private = {
         "workspaces": n_threads * workspace,
         "reading": reading_bytes if world.is_first else 0,

@@ -15,6 +15,7 @@ from proxml_mpi.data.synthetic import synthesize
 from proxml_mpi.errors import UserError
 from proxml_mpi.ranks.memory import MEGA, check_memory, gibibytes, rooms, smallest_room, window_room
 from proxml_mpi.ranks.world import World
+from proxml_mpi.solve import newton
 from proxml_mpi.solve.forward_backward import ForwardBackward
 from proxml_mpi.solve.problem import make_problem
 from proxml_mpi.solve.solvers import workspace_bytes
@@ -118,7 +119,10 @@ def test_sizes_are_those_of_the_arrays() -> None:
     assert size.positives_bytes == sum(array.nbytes for array in dataset.positives)
     assert size.labels_bytes == sum(array.nbytes for array in dataset.labels)
     workspace = ForwardBackward(problem, 1e-3, 10, True).workspace()
-    assert workspace_bytes("forward-backward", 50, 40) == sum(array.nbytes for array in workspace)
+    shape = (50, 40, size.n_entries)
+    assert workspace_bytes("forward-backward", *shape) == sum(array.nbytes for array in workspace)
+    *arrays, local = newton.workspace(newton.prepare(problem))
+    assert workspace_bytes("newton", *shape) == sum(array.nbytes for array in [*arrays, *local])
 
 
 def test_a_header_s_promise_is_not_believed_beyond_the_file(tmp_path: Path) -> None:

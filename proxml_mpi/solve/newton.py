@@ -17,6 +17,7 @@ from proxml_mpi.solve.newton_data import (
     U,
     Workspace,
     inner,
+    local_bytes,
     newton_problem,
     outer,
     prepare,
@@ -24,12 +25,22 @@ from proxml_mpi.solve.newton_data import (
 )
 from proxml_mpi.solve.newton_gather import gather_matrix
 from proxml_mpi.solve.newton_local import solve_local
+from proxml_mpi.solve.newton_score import is_near_enough, round_weights, score_all, score_near, spread
 from proxml_mpi.solve.newton_select import choose_all_rows, choose_columns, choose_near_rows, clear_local
-from proxml_mpi.solve.newton_step import advance, list_near, list_support, settle_bias, spread, take_over
+from proxml_mpi.solve.newton_step import advance, list_near, list_support, settle_bias
 from proxml_mpi.solve.newton_touch import leave_places, touch_positives
 from proxml_mpi.solve.problem import COLD, Outcome, Solution, Start
 
-__all__ = ["NewtonProblem", "Workspace", "newton_problem", "prepare", "solve", "solve_label", "workspace"]
+__all__ = [
+    "NewtonProblem",
+    "Workspace",
+    "local_bytes",
+    "newton_problem",
+    "prepare",
+    "solve",
+    "solve_label",
+    "workspace",
+]
 
 CONVERGED, ITERATION_LIMIT = int(Outcome.converged), int(Outcome.iteration_limit)
 NO_POSITIVES, NOT_TRAINED = int(Outcome.no_positives), int(Outcome.not_trained)
@@ -75,16 +86,18 @@ def solve_label(
     local = work.local
     b = -2.0 if with_bias else 0.0
     n_support, n_columns, n_read = 0, 0, 0
-    weight, u, support, feature = work.columns[WEIGHT], work.columns[U], work.features[SUPPORT], work.features[FEATURE]
+    weight, u, feature = work.columns[WEIGHT], work.columns[U], work.features[FEATURE]
     if len(start_features) > 0:
         b = start_bias if with_bias else 0.0
         for k in range(len(start_features)):
-            feature[k] = start_features[k]
-            u[k] = start_weights[k]
-        n_touched, n_support, n_read = take_over(problem, work, len(start_features), n_touched)
-    n_near, n_learned = list_near(work, n_touched, b), 0
+            work.features[SUPPORT, n_support] = start_features[k]
+            weight[start_features[k]] = start_weights[k]
+            n_support += start_weights[k] != 0.0
+        n_touched, n_read = score_all(problem, work, n_support, n_touched)
+    n_near, n_learned = list_near(work, len(positives), n_touched, b), 0
     best_dual, objective, gap = 0.0, np.inf, np.inf
-    is_rounded, accuracy = n_support == 0, ACCURACY
+    is_rounded, is_stale, accuracy = n_support == 0, False, ACCURACY
+    room = 0.0  # by how much an instance that is not near can move before it violates
     outcome, iteration = ITERATION_LIMIT, 0
     while True:
         objective, dual, bias_gradient, n_met, read = certify(
@@ -104,15 +117,21 @@ def solve_label(
         if gap <= gap_tolerance or iteration >= max_iterations:
             # The float32 weights are what is returned: go there, whatever the objective, and certify those.
             clear_gradient(work, n_met)
-            for k in range(n_support):
-                feature[k] = support[k]
-                u[k] = np.float32(weight[support[k]])
+            is_stale = b <= -1.0 and is_near_enough(problem, work, n_support, n_near, b, room)
+            n_support = round_weights(work, n_support)
             b = float(np.float32(b))
-            n_touched, n_support, read = take_over(problem, work, n_support, n_touched)
-            n_near = list_near(work, n_touched, b)
+            if is_stale:
+                read = score_near(problem, work, n_near)
+            else:
+                n_touched, read = score_all(problem, work, n_support, n_touched)
+                n_near = list_near(work, len(positives), n_touched, b)
             n_read += read
             is_rounded = True
             continue
+        if is_stale:
+            n_touched, read = score_all(problem, work, n_support, n_touched)
+            n_near, is_stale = list_near(work, len(positives), n_touched, b), False
+            n_read += read
         iteration += 1
         common = 2.0 * max(0.0, 1.0 + b)
         n_new = count_new(len(positives), n_support, n_columns, ridge)
@@ -159,14 +178,25 @@ def solve_label(
         is_rounding = not is_open and iteration < 30 and gap_tolerance >= 1e-5 * len(positives)
         n_touched, read = spread(problem, work, n_columns, n_touched, is_rounding)
         n_read += read
-        t, b, n_near, n_learned, margin = advance(
-            work, n_columns, n_touched, n_all - n_touched, b, new_b, penalty, ridge, n_near, n_learned, is_hard
+        t, new_b, n_near, n_learned, margin = advance(
+            work,
+            len(positives),
+            n_columns,
+            n_touched,
+            n_all - n_touched,
+            b,
+            new_b,
+            penalty,
+            ridge,
+            n_near,
+            n_learned,
+            is_hard,
         )
-        if with_bias:
-            b = settle_bias(work, n_near, n_all - n_touched, b, penalty, margin)
+        b = settle_bias(work, n_near, n_all - n_touched, new_b, penalty, margin) if with_bias else new_b
         if is_rounding:
             b = float(np.float32(b))
-        n_support = list_support(work, n_support, n_columns)
+        room = margin - abs(b - new_b)
+        n_support = list_support(work, n_columns)
         clear_local(work, n_rows, n_columns)
         is_rounded = is_rounding and t == 1.0
         # A step that leads nowhere lacked rows or accuracy: take all rows, and solve better, until one does.

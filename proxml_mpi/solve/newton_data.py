@@ -44,9 +44,10 @@ ALL, FEW = range(2)
 # Lines of Workspace.columns: weights and gradient X'(y a) by feature; and by local column the weights in work, their
 # old values, their change, sums, square sums and curvatures on the active rows, trial weights, and the last iterates.
 WEIGHT, GRADIENT, U, OLD, CHANGE, SUM, SQUARE, CURVATURE, TRIAL, HISTORY = range(10)
-BLOCK = 64  # places that are looked at together
+BLOCK = 32  # places that are looked at together
 N_HISTORY = 6
-FIRST_ENTRIES = 1 << 20  # room for local matrices from the beginning: larger ones get their own, label by label
+ENTRY_BYTES = 16  # of an entry of a local matrix: as one of all rows, and of the active ones
+FIRST_ENTRIES = 1 << 24  # room for local matrices; larger ones get their own, label by label
 MOST_DIRECT = 128  # weights that are solved for directly
 # Lines of Workspace.features: the features with a computed gradient, those that have a weight, the local columns,
 # 1 + the column of a feature, and a list of local columns.
@@ -66,6 +67,7 @@ class NewtonProblem(NamedTuple):
     column_sum: NDArray[np.float64]  # [n_features], over the instances that may serve as negatives
     column_order: NDArray[np.uint32]  # [n_features], by falling |column_sum|
     column_price: NDArray[np.float64]  # [n_features], by which a violation is divided: norm^1.5, over all instances
+    largest_value: float  # of |x|
     n_negative: int  # number of ones in negative
 
 
@@ -102,6 +104,7 @@ def newton_problem(
     column_price: NDArray[np.float64],
 ) -> NewtonProblem:
     """See a problem and the sums of its negatives as kernels do; copies nothing."""
+    values = problem.column_value
     return NewtonProblem(
         problem.row_start.view(np.uint64),
         problem.row_feature.view(np.uint32),
@@ -113,6 +116,7 @@ def newton_problem(
         column_sum,
         column_order.view(np.uint32),
         column_price,
+        float(max(values.max(initial=0.0), -values.min(initial=0.0))),
         int(negative.sum()),
     )
 
@@ -132,6 +136,24 @@ def prepare(problem: Problem, negative: NDArray[np.uint8] | None = None) -> Newt
     return newton_problem(problem, marks, sums, order, norms * np.sqrt(norms))  # exactly rounded; a power is not
 
 
+def local_bytes(n_entries: int) -> int:
+    """Return the room for local matrices of a data set with so many entries."""
+    return ENTRY_BYTES * min(n_entries + 1, FIRST_ENTRIES)
+
+
+def make_local(n_entries: int) -> Local:
+    """Allocate what the local matrix is kept in: it takes memory as far as it is written."""
+    return Local(
+        np.empty(n_entries, np.uint32),
+        np.empty(n_entries, np.float32),
+        np.empty(n_entries, np.uint32),
+        np.empty(n_entries, np.float32),
+    )
+
+
+make_longer_local = inner(make_local)  # for the rest of a label; numpy asks for huge pages, numba does not
+
+
 def workspace(problem: NewtonProblem) -> Workspace:
     """Allocate one thread's arrays."""
     n, d = len(problem.row_start) - 1, len(problem.column_start) - 1
@@ -147,18 +169,7 @@ def workspace(problem: NewtonProblem) -> Workspace:
         is_met=np.zeros(d, np.uint8),
         starts=np.zeros((2, d + 1), np.uint64),
         gram=np.zeros((MOST_DIRECT, MOST_DIRECT)),
-        local=make_local(min(len(problem.row_feature) + 1, FIRST_ENTRIES)),
-    )
-
-
-@outer
-def make_local(n_entries: int) -> Local:
-    """Allocate what grows."""
-    return Local(
-        np.empty(n_entries, np.uint32),
-        np.empty(n_entries, np.float32),
-        np.empty(n_entries, np.uint32),
-        np.empty(n_entries, np.float32),
+        local=make_local(local_bytes(len(problem.row_feature)) // ENTRY_BYTES),
     )
 
 

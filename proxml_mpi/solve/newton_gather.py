@@ -18,7 +18,7 @@ from proxml_mpi.solve.newton_data import (
     Workspace,
     inner,
     length,
-    make_local,
+    make_longer_local,
 )
 
 NONE, ONE, UNIT = np.uint64(0), np.uint64(1), np.uint32(1)
@@ -38,7 +38,7 @@ def gather_matrix(
     is_by_columns = by_columns <= 4 * by_rows
     needed = by_columns if is_by_columns else by_rows
     if needed >= len(local.row):
-        local = make_local(2 * needed)
+        local = make_longer_local(2 * needed)
     if is_by_columns:
         gather_columns(problem, work, local, n_columns)
     else:

@@ -6,7 +6,6 @@ from numpy.typing import NDArray
 from proxml_mpi.solve.newton_data import (
     BLOCK,
     CHANGE,
-    COLUMN,
     FEATURE,
     LEARNED,
     NEAR,
@@ -20,14 +19,11 @@ from proxml_mpi.solve.newton_data import (
     TOUCHED,
     VIOLATION,
     WEIGHT,
-    NewtonProblem,
     U,
     Workspace,
     inner,
-    length,
 )
 from proxml_mpi.solve.newton_search import search
-from proxml_mpi.solve.newton_touch import scatter, touch_column
 
 # An instance is near, and joins the next local problem, when its v lies above minus a margin: this, or as much of the
 # largest move of the last step, if that is less.
@@ -36,13 +32,13 @@ ROUNDING = 1e-5  # the least margin: more than the rounding of the bias to float
 
 
 @inner
-def list_near(work: Workspace, n_touched: int, b: float, margin: float = MARGIN) -> int:
+def list_near(work: Workspace, n_positives: int, n_touched: int, b: float, margin: float = MARGIN) -> int:
     """List the touched instances whose v lies above minus the margin; return their number. All shifts are zero."""
     near, sign, score, shift = work.instances[NEAR], work.rows[SIGN], work.rows[SCORE], work.rows[SHIFT]
     n_near = 0
     for first in range(1, n_touched + 1, BLOCK):
         block = slice(first, first + BLOCK)
-        if has_near(sign[block], score[block], shift[block], b, 0.0, margin):
+        if first <= n_positives or has_near(score[block], shift[block], b, 0.0, margin):
             for place in range(first, min(first + BLOCK, n_touched + 1)):
                 near[n_near] = place
                 n_near += 1.0 - sign[place] * (score[place] + b) > -margin
@@ -50,53 +46,9 @@ def list_near(work: Workspace, n_touched: int, b: float, margin: float = MARGIN)
 
 
 @inner
-def spread(
-    problem: NewtonProblem, work: Workspace, n_columns: int, n_touched: int, is_rounding: bool
-) -> tuple[int, int]:
-    """Fill SHIFT with X (u - w) and CHANGE with u - w; return the number of touched instances and entries read.
-
-    is_rounding: go to the float32 weights nearest to u.
-    """
-    u, change, shift = work.columns[U], work.columns[CHANGE], work.rows[SHIFT]
-    n_read = 0
-    for c in range(n_columns):
-        j = work.features[FEATURE, c]
-        if is_rounding:
-            u[c] = np.float32(u[c])
-        change[c] = u[c] - work.columns[WEIGHT, j]
-        if change[c] != 0.0:
-            n_read += length(problem.column_start, j)
-            if work.columns[WEIGHT, j] == 0.0:
-                n_touched = touch_column(problem, work, j, n_touched)
-            scatter(problem, work, j, change[c], shift)
-    return n_touched, n_read
-
-
-@inner
-def take_over(problem: NewtonProblem, work: Workspace, n_columns: int, n_touched: int) -> tuple[int, int, int]:
-    """Set the weights of the listed features to U; return n_touched, the support's size, entries read.
-
-    Scores are computed afresh: what is certified after this has not drifted. No other feature may have a weight.
-    """
-    score = work.rows[SCORE]
-    for place in range(1, n_touched + 1):
-        score[place] = 0.0
-    n_support, n_read = 0, 0
-    for c in range(n_columns):
-        j, weight = work.features[FEATURE, c], work.columns[U, c]
-        work.columns[WEIGHT, j] = weight
-        if weight != 0.0:
-            work.features[SUPPORT, n_support] = j
-            n_support += 1
-            n_read += length(problem.column_start, j)
-            n_touched = touch_column(problem, work, j, n_touched)
-            scatter(problem, work, j, weight, score)
-    return n_touched, n_support, n_read
-
-
-@inner
 def advance(
     work: Workspace,
+    n_positives: int,
     n_columns: int,
     n_touched: int,
     n_untouched: int,
@@ -125,7 +77,7 @@ def advance(
     n_lines, n_known, n_near = 0, n_learned, 0
     for first in range(1, n_touched + 1, BLOCK):
         block = slice(first, first + BLOCK)
-        if not has_near(sign[block], score[block], shift[block], b, step, margin):
+        if first > n_positives and not has_near(score[block], shift[block], b, step, margin):
             continue
         for place in range(first, min(first + BLOCK, n_touched + 1)):
             v = 1.0 - sign[place] * (score[place] + b)
@@ -156,26 +108,19 @@ def advance(
     move(score[1 : n_touched + 1], shift[1 : n_touched + 1], t)
     if t < 1.0:
         margin = max(ROUNDING, MARGIN * min(1.0, t * largest))
-        n_near = list_near(work, n_touched, b, margin)
+        n_near = list_near(work, n_positives, n_touched, b, margin)
     for c in range(n_columns):
         weight[work.features[FEATURE, c]] = u[c] if t == 1.0 else old[c] + t * change[c]
     return t, b, n_near, n_kept, margin
 
 
 @inner
-def has_near(
-    sign: NDArray[np.float64],
-    score: NDArray[np.float64],
-    shift: NDArray[np.float64],
-    b: float,
-    step: float,
-    margin: float,
-) -> bool:
-    """Tell whether an instance of the block violates before the step, or nearly so after it: several at once."""
+def has_near(score: NDArray[np.float64], shift: NDArray[np.float64], b: float, step: float, margin: float) -> bool:
+    """Tell whether a negative of the block violates before the step, or nearly so after it: several at once."""
     count = 0
     for k in range(BLOCK):
-        v = 1.0 - sign[k] * (score[k] + b)
-        after = v - sign[k] * (shift[k] + step)
+        v = 1.0 + (score[k] + b)
+        after = v + (shift[k] + step)
         count += (v > 0.0) | (after > -margin)
     return count > 0
 
@@ -214,18 +159,11 @@ def settle_bias(work: Workspace, n_near: int, n_untouched: int, b: float, penalt
 
 
 @inner
-def list_support(work: Workspace, n_support: int, n_columns: int) -> int:
-    """Update the list of non-zero weights after a step; return its length."""
-    support = work.features[SUPPORT]
-    n_kept = 0
-    for position in range(n_support):
-        j = support[position]
-        if work.features[COLUMN, j] == 0:
-            support[n_kept] = j
-            n_kept += 1
+def list_support(work: Workspace, n_columns: int) -> int:
+    """List the non-zero weights after a step, all of local columns; return their number."""
+    support, n_support = work.features[SUPPORT], 0
     for c in range(n_columns):
         j = work.features[FEATURE, c]
-        if work.columns[WEIGHT, j] != 0.0:
-            support[n_kept] = j
-            n_kept += 1
-    return n_kept
+        support[n_support] = j
+        n_support += work.columns[WEIGHT, j] != 0.0
+    return n_support

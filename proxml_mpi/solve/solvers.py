@@ -85,12 +85,13 @@ def compile_solver(method: str) -> None:
     solver.solve(solver.workspace(), two[:1], 0.1, COLD, np.zeros(1, np.uint8))
 
 
-def workspace_bytes(method: str, n_instances: int, n_features: int) -> int:
-    """Return the memory that one thread's workspace takes, told from small ones: it grows with both numbers."""
+def workspace_bytes(method: str, n_instances: int, n_features: int, n_entries: int) -> int:
+    """Return the memory that one thread's workspace takes at most, told from small ones: it grows with all numbers."""
     base = _small_workspace_bytes(method, 1, 1)
     per_instance = (_small_workspace_bytes(method, 1025, 1) - base) / 1024
     per_feature = (_small_workspace_bytes(method, 1, 1025) - base) / 1024
-    return int(base + per_instance * (n_instances - 1) + per_feature * (n_features - 1))
+    local = newton.local_bytes(n_entries) if method == "newton" else 0
+    return int(base + per_instance * (n_instances - 1) + per_feature * (n_features - 1)) + local
 
 
 def _small_workspace_bytes(method: str, n_instances: int, n_features: int) -> int:
