@@ -113,9 +113,10 @@ def solve_blocks(
     tally = Tally(world)
     progress = Progress("solve", "labels", len(left), speaks=world.is_first)
     for solved in solve_labels(solver, order, work.positives_of, work.penalty_of, n_threads, stop, starts):
-        if solved is not None and solved[1].outcome != Outcome.not_trained:
-            desk.add(*solved)
-            tally.add(1)
+        trained = [(label, solution) for label, solution in solved if solution.outcome != Outcome.not_trained]
+        for label, solution in trained:
+            desk.add(label, solution)
+        tally.add(len(trained))
         desk.write_now_and_then()
         if signals.wanted() or desk.mistake is not None:
             tally.stop_all()

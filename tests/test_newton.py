@@ -1,5 +1,7 @@
 """The default solver against dense arithmetic, a second solver and its own certificate, on every kind of label."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -271,7 +273,7 @@ def test_order_threads_and_used_workspaces_change_no_bit() -> None:
 
     def all_labels(order: np.ndarray, n_threads: int) -> dict[int, Solution]:
         found = solve_labels(solver, order, lists.__getitem__, lambda label: 0.1 + 0.01 * label, n_threads, RUN_ON)
-        return dict(item for item in found if item is not None)
+        return dict(chain.from_iterable(found))
 
     forwards = all_labels(np.arange(40), 1)
     backwards = all_labels(np.arange(40)[::-1], 3)

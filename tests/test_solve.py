@@ -1,5 +1,6 @@
 """The objective, its certificate, the paper's Algorithm 1 and the threads over labels, by independent roads."""
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,7 @@ def test_warm_start_at_the_optimum_needs_no_iteration() -> None:
 def solve_all(solver: ForwardBackward, n_threads: int, order: np.ndarray, stop: np.ndarray) -> dict[int, Solution]:
     lists = [np.array(p, np.int32) for p in ([0], [1, 2], [3, 4, 5], [29], list(range(20)))]
     found = solve_labels(solver, order, lists.__getitem__, lambda label: 0.2, n_threads, stop)
-    return dict(item for item in found if item is not None)
+    return dict(chain.from_iterable(found))
 
 
 def test_threads_and_order_change_no_bit() -> None:
@@ -168,7 +169,7 @@ def test_twins_are_solved_once_and_equal_what_they_would_be_alone() -> None:
     lists = [np.array(p, np.int32) for p in ([3], [1, 2], [3], [1, 2], [3], list(range(20)), list(range(20)))]
     penalties = [0.2, 0.2, 0.2, 0.2, 0.3, 0.2, 0.2]
     found = solve_labels(solver, np.arange(7), lists.__getitem__, penalties.__getitem__, 1, RUN_ON)
-    together = dict(item for item in found if item is not None)
+    together = dict(chain.from_iterable(found))
     # Label 4 has another lambda, labels 5 and 6 too many positives to be looked up.
     assert solved == [lists[label].tobytes() for label in (0, 1, 4, 5, 6)]
     for label, solution in together.items():
@@ -188,11 +189,20 @@ def test_stop_ends_labels_in_hand_and_begins_none() -> None:
     stop = np.zeros(1, np.uint8)
     lists = [np.arange(8, dtype=np.int32)] * 50
     seen = []
-    for item in solve_labels(solver, np.arange(50), lists.__getitem__, lambda label: 1e-4, 2, stop):
+    for together in solve_labels(solver, np.arange(50), lists.__getitem__, lambda label: 1e-4, 2, stop):
         stop[0] = 1
-        if item is not None:
-            seen.append(item[1].outcome)
+        seen += [solution.outcome for _, solution in together]
     assert len(seen) < 50 and set(seen) <= {Outcome.not_trained, Outcome.converged}
+
+
+def test_quick_labels_are_handed_over_together_and_each_once() -> None:
+    problem, _ = random_problem(8)
+    solver = ForwardBackward(problem, 1e-3, 1000, has_bias=True)
+    nobody = np.empty(0, np.int32)
+    for n_threads in (1, 3):
+        found = list(solve_labels(solver, np.arange(3000), lambda label: nobody, float, n_threads, RUN_ON))
+        assert sorted(label for label, _ in chain.from_iterable(found)) == list(range(3000))
+        assert len(found) < 1500
 
 
 def test_an_error_in_a_thread_reaches_the_caller() -> None:
@@ -246,7 +256,8 @@ def test_a_label_without_positives_has_nothing_to_learn() -> None:
     problem, _ = random_problem(8)
     solver = ForwardBackward(problem, 1e-3, 1000, has_bias=True)
     nobody = np.empty(0, np.int32)
-    [(_, solution)] = filter(None, solve_labels(solver, np.arange(1), lambda label: nobody, float, 1, RUN_ON))
+    found = solve_labels(solver, np.arange(1), lambda label: nobody, float, 1, RUN_ON)
+    [(_, solution)] = chain.from_iterable(found)
     assert (solution.outcome, len(solution.features), solution.bias) == (Outcome.no_positives, 0, -np.inf)
 
 

@@ -1,5 +1,6 @@
 """The L2-regularised baseline against dense arithmetic, finite differences and scipy's minimisers."""
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -310,7 +311,7 @@ def test_threads_order_and_reuse_change_no_bit() -> None:
 
     def solve_all(n_threads: int, order: np.ndarray) -> dict[int, Solution]:
         found = solve_labels(solver, order, lists.__getitem__, lambda label: 0.2, n_threads, RUN_ON)
-        return dict(item for item in found if item is not None)
+        return dict(chain.from_iterable(found))
 
     forth, back = solve_all(1, np.arange(6)), solve_all(3, np.arange(6)[::-1])
     assert forth.keys() == back.keys() == set(range(6))

@@ -25,6 +25,7 @@ class Solver(Protocol):
 
 
 Solved = tuple[int, Solution]  # a label and its solution
+SECONDS_TOGETHER = 0.01  # a thread hands over together what it solves within this time: every handover has its price
 N_TWINS, MOST_POSITIVES = 4096, 16  # solutions that are kept for twins, and up to how many positives
 
 
@@ -80,14 +81,14 @@ def solve_labels(
     n_threads: int,
     stop: NDArray[np.uint8],
     start: Callable[[int], Start] = lambda label: COLD,
-) -> Iterator[Solved | None]:
-    """Yield labels as they are solved; None now and then, so that the caller can look around.
+) -> Iterator[list[Solved]]:
+    """Yield labels as they are solved, a few together; none at all now and then, so that the caller can look around.
 
-    Labels are drawn in the caller's thread, in their order, one a thread ahead. Once `stop[0]` is non-zero no further
-    label begins, and those in hand end as not trained.
+    Labels are drawn in the caller's thread, in their order, as many ahead as threads will take until they hand over.
+    Once `stop[0]` is non-zero no further label begins, and those in hand end as not trained.
     """
     waiting: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-    finished: queue.SimpleQueue[Solved | BaseException | None] = queue.SimpleQueue()
+    finished: queue.SimpleQueue[list[Solved] | BaseException | None] = queue.SimpleQueue()
     twins = _Twins()
 
     def solve_one(workspace: Any, label: int) -> Solution:
@@ -105,8 +106,13 @@ def solve_labels(
     def work() -> None:
         try:
             workspace = solver.workspace()
+            solved, began = [], time.monotonic()
             while (label := waiting.get()) is not None and not stop[0]:
-                finished.put((label, solve_one(workspace, label)))
+                solved.append((label, solve_one(workspace, label)))
+                if waiting.empty() or time.monotonic() > began + SECONDS_TOGETHER:
+                    finished.put(solved)
+                    solved, began = [], time.monotonic()
+            finished.put(solved)
             finished.put(None)
         except BaseException as error:
             finished.put(error)
@@ -114,9 +120,9 @@ def solve_labels(
     threads = [threading.Thread(target=work, name=f"solver-{t}", daemon=True) for t in range(n_threads)]
     for thread in threads:
         thread.start()
-    source, n_ahead, n_working, is_open = iter(labels), 0, n_threads, True
+    source, n_ahead, n_together, n_working, is_open = iter(labels), 0, 1, n_threads, True
     while n_working > 0:
-        while is_open and (n_ahead < 2 * n_threads or stop[0]):
+        while is_open and (n_ahead < 2 * n_together * n_threads or stop[0]):
             label = None if stop[0] else next(source, None)
             is_open = label is not None
             n_ahead += is_open
@@ -125,14 +131,15 @@ def solve_labels(
         try:
             item = finished.get(timeout=0.2)
         except queue.Empty:
-            yield None
+            yield []
             continue
         if isinstance(item, BaseException):
             raise item
         if item is None:
             n_working -= 1
         else:
-            n_ahead -= 1
+            n_together = max(1, len(item))
+            n_ahead -= len(item)
             yield item
     for thread in threads:
         thread.join()

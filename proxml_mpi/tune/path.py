@@ -23,7 +23,7 @@ from proxml_mpi.score.propensity import Propensity, inverse_propensities, reorde
 from proxml_mpi.settings.predict import PredictSettings
 from proxml_mpi.solve.block import Block, assemble_block
 from proxml_mpi.solve.labels import Solver, expected_costs, label_penalties, solve_labels
-from proxml_mpi.solve.problem import COLD, Outcome, Problem, Start
+from proxml_mpi.solve.problem import COLD, Outcome, Problem, Solution, Start
 from proxml_mpi.store.warm_start import Starts
 
 
@@ -113,7 +113,7 @@ def _solve(
 
     tally = Tally(world)
     progress = Progress(what, "labels", len(n_positives), speaks=world.is_first)
-    found = {}
+    found: dict[int, Solution] = {}
     solved = solve_labels(
         solver,
         labels,
@@ -123,10 +123,9 @@ def _solve(
         np.zeros(1, np.uint8),
         start,
     )
-    for item in solved:
-        if item is not None:
-            found[item[0]] = item[1]
-            tally.add(1)
+    for together in solved:
+        found.update(together)
+        tally.add(len(together))
         progress.show(tally.listen())
     tally.leave()
     while world.is_first and not tally.all_left:
