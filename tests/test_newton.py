@@ -1,6 +1,6 @@
 """The default solver against dense arithmetic, a second solver and its own certificate, on every kind of label."""
 
-from itertools import chain
+import itertools
 
 import numpy as np
 import pytest
@@ -228,6 +228,25 @@ def test_weights_are_rounded_on_the_way(
     assert max(dual, found.objective - found.duality_gap) <= optimum + 1e-7 * n_positives
 
 
+@pytest.mark.parametrize("size", [1.0, 1e5])  # large ones move more by rounding than what is not near may move
+@pytest.mark.parametrize("ridge", [0.0, 1.0])
+def test_rounding_wherever_it_stops_is_certified_on_all_instances(size: float, ridge: float) -> None:
+    # Long columns, short rows: few instances are near, and their rows are what is read when the weights are rounded.
+    X = np.abs(random_matrix(7, 1500, 90, 0.1))
+    X = (size * X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)).astype(np.float32).astype(np.float64)
+    prepared = newton.prepare(as_problem(X))
+    work, penalty = newton.workspace(prepared), 0.05 * size
+    for n_positives, most in itertools.product((1, 3, 12), range(1, 9)):
+        positives = np.arange(n_positives, dtype=np.int32)
+        found = newton.solve(prepared, work, positives, penalty, 1e-3 * n_positives, most, ridge=ridge * penalty * size)
+        w = np.zeros(90)
+        w[found.features] = found.weights
+        arguments = (signs(1500, positives.tolist()), w, found.bias, penalty, True, ridge * penalty * size)
+        objective, dual = dense_certificate(X, *arguments)
+        assert found.objective == pytest.approx(objective, rel=1e-9)
+        assert found.duality_gap <= objective - dual + 1e-9 * (1 + objective)
+
+
 @pytest.mark.parametrize("ridge", [0.0, 0.5])
 def test_no_iteration_raises_the_objective(ridge: float) -> None:
     for seed in range(20):
@@ -273,7 +292,7 @@ def test_order_threads_and_used_workspaces_change_no_bit() -> None:
 
     def all_labels(order: np.ndarray, n_threads: int) -> dict[int, Solution]:
         found = solve_labels(solver, order, lists.__getitem__, lambda label: 0.1 + 0.01 * label, n_threads, RUN_ON)
-        return dict(chain.from_iterable(found))
+        return dict(itertools.chain.from_iterable(found))
 
     forwards = all_labels(np.arange(40), 1)
     backwards = all_labels(np.arange(40)[::-1], 3)
