@@ -74,7 +74,7 @@ def advance(
     for position in range(n_near):
         largest = max(largest, abs(shift[near[position]] + step))
     margin = max(ROUNDING, MARGIN * min(1.0, largest))
-    n_lines, n_known, n_near = 0, n_learned, 0
+    n_lines, n_known, n_close = 0, n_learned, 0
     for first in range(1, n_touched + 1, BLOCK):
         block = slice(first, first + BLOCK)
         if first > n_positives and not has_near(score[block], shift[block], b, step, margin):
@@ -82,12 +82,12 @@ def advance(
         for place in range(first, min(first + BLOCK, n_touched + 1)):
             v = 1.0 - sign[place] * (score[place] + b)
             slope = -sign[place] * (shift[place] + step)
-            near[n_near] = place
-            n_near += v + slope > -margin
+            near[n_close] = place
+            n_close += max(v, v + slope) > -margin
             violation[n_lines] = v
             slopes[n_lines] = slope
             n_lines += max(v, v + slope) > 0.0
-    for position in range(n_near):
+    for position in range(n_close):
         place = near[position]
         after = 1.0 - sign[place] * (score[place] + b + shift[place] + step)
         learned[n_learned] = place
@@ -106,9 +106,12 @@ def advance(
             n_kept += 1
     b = new_b if t == 1.0 else b + t * step
     move(score[1 : n_touched + 1], shift[1 : n_touched + 1], t)
-    if t < 1.0:
-        margin = max(ROUNDING, MARGIN * min(1.0, t * largest))
-        n_near = list_near(work, n_positives, n_touched, b, margin)
+    # What is near now was so before the step, or would be after the whole of it.
+    margin, n_near = max(ROUNDING, MARGIN * min(1.0, t * largest)), 0
+    for position in range(n_close):
+        place = near[position]
+        near[n_near] = place
+        n_near += 1.0 - sign[place] * (score[place] + b) > -margin
     for c in range(n_columns):
         weight[work.features[FEATURE, c]] = u[c] if t == 1.0 else old[c] + t * change[c]
     return t, b, n_near, n_kept, margin
@@ -116,12 +119,12 @@ def advance(
 
 @inner
 def has_near(score: NDArray[np.float64], shift: NDArray[np.float64], b: float, step: float, margin: float) -> bool:
-    """Tell whether a negative of the block violates before the step, or nearly so after it: several at once."""
+    """Tell whether a negative of the block violates or nearly so, before or after the step: several at once."""
     count = 0
     for k in range(BLOCK):
         v = 1.0 + (score[k] + b)
         after = v + (shift[k] + step)
-        count += (v > 0.0) | (after > -margin)
+        count += (v > -margin) | (after > -margin)
     return count > 0
 
 

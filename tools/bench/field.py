@@ -5,8 +5,8 @@
 DATA holds NAME/train.txt.xz and NAME/test.txt.xz. The peers need an interpreter of their own, since libpecos wants
 numpy < 2: python -m venv peers; peers/bin/pip install libpecos omikuji napkinxc. LIBLINEAR comes with our extra
 `compare`. Everything runs on one thread; times are processor times: of training without the start of a program (ours:
-the command less the same command on three instances; peers: see peers.py), the least of up to eight runs, as many as
-begin within twenty seconds of training; and the least of the runs within ten seconds, at least three, of the call that
+the command less the same command on three instances; peers: see peers.py), the least of up to 24 runs, as many as
+begin within forty seconds of training; and the least of the runs within ten seconds, at least three, of the call that
 ranks all test instances in memory. Programs that solve one label after the other for hours (LIBLINEAR, the authors'
 algorithm) get --slow-seconds a data set, labels in random order: when these end first, the training time is
 extrapolated and there is nothing to judge. What DIR has from an earlier run is used again. Ranking is plain for

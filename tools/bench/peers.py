@@ -5,8 +5,8 @@
 Data: CSR arrays (indptr, indices, values, label_indptr, label_indices, shape). FOLDER keeps the peer's model; the
 ranked lists go to FOLDER/lists.npz and the facts, one line of JSON, to standard output. The time of training begins
 when the peer's modules are imported and, for omikuji, its text file is written; reading the arrays is part of it, and
-what loading the model afterwards takes is taken off. The least of up to eight runs counts, as many as begin within
-twenty seconds of training.
+what loading the model afterwards takes is taken off. The least of up to 24 runs counts, as many as begin within
+forty seconds of training.
 """
 
 import importlib
@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse
 
 REPEATS, LEAST_SECONDS = 3, 10.0  # prediction: at least so often, and for so long
-TRAININGS, ENOUGH_SECONDS = 8, 20.0  # training: so often, or until it has taken so long
+TRAININGS, ENOUGH_SECONDS = 24, 40.0  # training: so often, or until it has taken so long
 
 
 def least_seconds(predict: "Predict") -> tuple[float, Any]:
