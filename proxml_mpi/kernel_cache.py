@@ -4,6 +4,7 @@ Beside the package's own files is the best place, unless these are on a file sys
 one node meet those of all others. Then, and where nothing can be written, a folder of this node serves.
 """
 
+import contextlib
 import os
 import tempfile
 from collections.abc import MutableMapping
@@ -27,12 +28,28 @@ def choose_cache(
 
     NUMBA_CACHE_DIR, set by the user, is respected.
     """
-    if environment.get(VARIABLE):
-        return
-    # What numba would choose by itself.
-    own = package if os.access(package, os.W_OK) else Path(environment.get("HOME", "/"))
-    if is_shared(own, mounts) or not os.access(own, os.W_OK):
-        environment[VARIABLE] = str(node_folder(temporary or Path(tempfile.gettempdir())))
+    if not environment.get(VARIABLE):
+        # What numba would choose by itself.
+        own = package if os.access(package, os.W_OK) else Path(environment.get("HOME", "/"))
+        if is_shared(own, mounts) or not os.access(own, os.W_OK):
+            environment[VARIABLE] = str(node_folder(temporary or Path(tempfile.gettempdir())))
+    if (package.parent / ".git").exists():
+        forget_stale(package, environment.get(VARIABLE))
+
+
+def forget_stale(package: Path, folder: str | None) -> None:
+    """Remove kernels that are older than any source of their room, so that numba compiles them anew.
+
+    numba looks at the file of a kernel, not at those of the kernels that it calls: in a checkout, after an edit or a
+    pull, old ones would go on working, on arrays that may have become shorter. (Installing writes all files at once.)
+    """
+    for room in (package, *(path for path in package.iterdir() if path.is_dir())):
+        newest = max((source.stat().st_mtime for source in room.glob("*.py")), default=0.0)
+        for kept in Path(folder).glob(f"{room.name}_*") if folder else [room / "__pycache__"]:
+            for index in kept.glob("*.nbi"):
+                with contextlib.suppress(FileNotFoundError):  # other ranks do the same
+                    if index.stat().st_mtime < newest:
+                        index.unlink()
 
 
 def node_folder(temporary: Path) -> Path:

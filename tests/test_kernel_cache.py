@@ -1,6 +1,7 @@
 """Where kernels are kept, and that ranks of a node compile them once."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -52,6 +53,33 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:
     assert folder == node_folder(tmp_path) and folder.stat().st_mode & 0o777 == 0o700
     folder.chmod(0o777)
     assert node_folder(tmp_path) != folder
+
+
+def write_at(path: Path, seconds: float) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    os.utime(path, (seconds, seconds))
+    return path
+
+
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_kernels_older_than_a_source_of_their_room_are_forgotten_in_a_checkout(
+    has_folder: bool, tmp_path: Path
+) -> None:
+    package, folder = tmp_path / "package", tmp_path / "cache"
+    environment = {VARIABLE: str(folder)} if has_folder else {}
+    stale, fresh = (
+        write_at((folder / f"{room}_0123" if has_folder else package / room / "__pycache__") / "caller.nbi", 1000)
+        for room in ("solve", "score")
+    )
+    write_at(package / "solve" / "caller.py", 900)
+    write_at(package / "solve" / "called.py", 1100)
+    write_at(package / "score" / "caller.py", 900)
+    choose_cache(environment, package, tmp_path / "none")
+    assert stale.exists() and fresh.exists()  # not a checkout
+    (tmp_path / ".git").mkdir()
+    choose_cache(environment, package, tmp_path / "none")
+    assert not stale.exists() and fresh.exists()
 
 
 def test_one_rank_of_a_node_compiles_and_the_others_load(
