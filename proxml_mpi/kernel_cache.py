@@ -47,7 +47,7 @@ def forget_stale(package: Path, folder: str | None) -> None:
         newest = max((source.stat().st_mtime for source in room.glob("*.py")), default=0.0)
         for kept in Path(folder).glob(f"{room.name}_*") if folder else [room / "__pycache__"]:
             for index in kept.glob("*.nbi"):
-                with contextlib.suppress(FileNotFoundError):  # other ranks do the same
+                with contextlib.suppress(OSError):  # gone, as other ranks do the same; or not ours to remove
                     if index.stat().st_mtime < newest:
                         index.unlink()
 

@@ -11,14 +11,18 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from field import RESULTS, SETS, K, Row, ours, save, table, theirs
+from field import RESULTS, SETS, Row, ours, save, table, theirs
 from numpy.typing import NDArray
 
-from proxml_mpi.data.dataset import Dataset
 from proxml_mpi.data.text import read_text
+from proxml_mpi.score.metric_kernels import GAIN, HITS, LOW_SCALE
+from proxml_mpi.score.metrics import Evaluation, start_evaluation
 from proxml_mpi.score.propensity import PRESETS, inverse_propensities
 
 DEPTHS = (1, 3, 5)
+COVERAGE = "coverage@5"
+METRICS = (*(f"{name}@{k}" for name in ("P", "PSP") for k in DEPTHS), COVERAGE)
+PEER = "omikuji, Bonsai-like"
 
 
 def main() -> None:
@@ -28,11 +32,9 @@ def main() -> None:
     parser.add_argument("--scratch", type=Path, required=True)
     parser.add_argument("--peers-python", required=True)
     parser.add_argument("--sets", nargs="+", default=SETS[2:])
-    parser.add_argument("--peers", nargs="+", default=["omikuji, Bonsai-like"])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--bootstrap", type=int, default=2000)
-    parser.add_argument("--most-seconds", type=float, default=1200.0, help="a program that takes longer is left out")
-    options = parser.parse_args()
+    options = parser.parse_args(namespace=argparse.Namespace(most_seconds=None))
     text = [
         "# How much is chance: peers that draw lots, trained several times",
         "",
@@ -54,55 +56,39 @@ def lines_of(name: str, options: argparse.Namespace) -> list[str]:
     train_file = options.data / name / "train.txt.xz"
     train, test = read_text(train_file), read_text(options.data / name / "test.txt.xz")
     files = [save(options.scratch, f"{name}-{part}", data) for part, data in (("train", train), ("test", test))]
-    mine = gains(ours(options, name, "proxml-mpi", train_file, test)["labels"], train, test)
-    metrics = tuple(f"{metric}@{k}" for metric in ("P", "PSP") for k in DEPTHS)
-    rows: list[Row] = [{"program": "proxml-mpi"} | dict(zip(metrics, means(mine), strict=True))]
-    for peer in options.peers:
-        runs = []
-        for run in range(options.runs):
-            place = argparse.Namespace(**vars(options) | {"scratch": options.scratch / f"run-{run}"})
-            place.scratch.mkdir(exist_ok=True)
-            runs.append(gains(theirs(place, peer, name, files)["labels"], train, test))
-        spread = np.array([means(run) for run in runs])
-        cells = [f"{s.mean():.2f} ({s.min():.2f}-{s.max():.2f})" for s in spread.T]
-        rows.append({"program": f"{peer}, {options.runs} runs"} | dict(zip(metrics, cells, strict=True)))
-        ahead = [f"{share:.0f} %" for share in shares_ahead(mine, np.mean(runs, axis=0), options.bootstrap)]
-        rows.append({"program": "ahead"} | dict(zip(metrics, ahead, strict=True)))
-    return table(rows, ("program", *metrics))
-
-
-def gains(labels: NDArray[np.int32], train: Dataset, test: Dataset) -> NDArray[np.float64]:
-    """Return [6, 2, n_instances]: what the first 1, 3, 5 ranks of every instance gain, and the most they could.
-
-    Metrics are ratios of sums over instances: first those of P, then those of PSP.
-    """
     weights = inverse_propensities(np.diff(train.positives.indptr), train.n_instances, PRESETS["other"])
-    indptr, truth = test.labels
-    found = np.zeros((len(DEPTHS), 2, 2, test.n_instances))
-    for i in range(test.n_instances):
-        true = truth[indptr[i] : indptr[i + 1]]
-        is_hit = np.isin(labels[i, :K], true)
-        best = np.sort(weights[true])[::-1]
-        for depth, k in enumerate(DEPTHS):
-            found[depth, :, 0, i] = is_hit[:k].sum(), (weights[labels[i, :k]] * is_hit[:k]).sum()
-            found[depth, :, 1, i] = k, best[:k].sum()
-    return found.transpose(1, 0, 2, 3).reshape(2 * len(DEPTHS), 2, test.n_instances)
+
+    def judge(row: Row) -> Evaluation:
+        evaluation = start_evaluation(DEPTHS, weights, np.diff(train.positives.indptr), options.bootstrap)
+        evaluation.update(row["labels"], test.labels)
+        return evaluation
+
+    mine, runs = judge(ours(options, name, "proxml-mpi", train_file, test)), []
+    for run in range(options.runs):
+        place = argparse.Namespace(**vars(options) | {"scratch": options.scratch / f"run-{run}"})
+        place.scratch.mkdir(exist_ok=True)
+        runs.append(judge(theirs(place, PEER, name, files)))
+    found = [run.result() for run in runs]
+    spread = {metric: [each[metric] for each in found] for metric in METRICS}
+    ahead = {
+        "P": np.mean([gains(run, HITS) for run in runs], axis=0) > gains(mine, HITS),
+        "PSP": np.mean([gains(run, GAIN) for run in runs], axis=0) > gains(mine, GAIN),
+    }
+    rows: list[Row] = [
+        {"program": "proxml-mpi"} | {metric: f"{mine.result()[metric]:.2f}" for metric in METRICS},
+        {"program": f"{PEER}, {options.runs} runs"}
+        | {metric: f"{np.mean(s):.2f} ({min(s):.2f}-{max(s):.2f})" for metric, s in spread.items()},
+        {"program": "ahead", COVERAGE: ""}
+        | {f"{name}@{k}": f"{100 * a[:, j].mean():.0f} %" for name, a in ahead.items() for j, k in enumerate(DEPTHS)},
+    ]
+    return table(rows, ("program", *METRICS))
 
 
-def means(found: NDArray[np.float64]) -> list[float]:
-    """Return P and PSP at 1, 3, 5 in percent."""
-    return [round(100.0 * gain.sum() / most.sum(), 2) for gain, most in found]
-
-
-def shares_ahead(mine: NDArray[np.float64], other: NDArray[np.float64], n_samples: int) -> NDArray[np.float64]:
-    """Return in how many percent of the resamplings of the instances the other gains more; both can gain as much."""
-    generator, n_instances = np.random.default_rng(0), mine.shape[-1]
-    difference = other[:, 0] - mine[:, 0]
-    ahead = np.zeros(len(mine))
-    for _ in range(n_samples):
-        count = np.bincount(generator.integers(n_instances, size=n_instances), minlength=n_instances)
-        ahead += difference @ count > 0.0
-    return 100.0 * ahead / n_samples
+def gains(evaluation: Evaluation, field: int) -> NDArray[np.float64]:
+    """Return the sums [n_replicates, n_k] of a field: the same instances count in the replicates of all programs."""
+    assert evaluation.bootstrap is not None
+    sums = evaluation.bootstrap.sums[:, field]
+    return sums[..., 0] + sums[..., 1] / LOW_SCALE
 
 
 if __name__ == "__main__":
