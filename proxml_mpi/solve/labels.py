@@ -26,7 +26,7 @@ class Solver(Protocol):
 
 Solved = tuple[int, Solution]  # a label and its solution
 SECONDS_TOGETHER = 0.01  # a thread hands over together what it solves within this time: every handover has its price
-N_TWINS, MOST_POSITIVES = 4096, 16  # solutions that are kept for twins, and up to how many positives
+N_TWINS, MOST_POSITIVES = 16384, 16  # solutions that are kept for twins, and up to how many positives
 
 
 class _Twins:

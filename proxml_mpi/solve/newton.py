@@ -25,7 +25,7 @@ from proxml_mpi.solve.newton_data import (
 )
 from proxml_mpi.solve.newton_gather import gather_matrix
 from proxml_mpi.solve.newton_local import solve_local
-from proxml_mpi.solve.newton_score import is_near_enough, round_weights, score_all, score_near, spread
+from proxml_mpi.solve.newton_score import is_near_enough, leave_small, round_weights, score_all, score_near, spread
 from proxml_mpi.solve.newton_select import choose_all_rows, choose_columns, choose_near_rows, clear_local
 from proxml_mpi.solve.newton_step import advance, list_near, list_support, settle_bias
 from proxml_mpi.solve.newton_touch import leave_places, touch_positives
@@ -156,7 +156,7 @@ def solve_label(
         n_read += read
         for c in range(n_columns):
             u[c] = weight[feature[c]]
-        sought = min(accuracy * worst, last_violation(work, n_support, n_columns, b, worst, ridge, gap_tolerance))
+        last = last_violation(work, n_support, n_columns, b, worst, ridge, gap_tolerance)
         # Rows that enter or leave end a model's use before it is minimised; labels that take long need it better.
         is_hard, patience = iteration > HARD, max(1, iteration - 20)
         new_b = solve_local(
@@ -170,12 +170,15 @@ def solve_label(
             with_bias,
             penalty,
             ridge,
-            sought,
+            min(accuracy * worst, last),
             patience * MOST_SWEEPS if is_hard else n_sweeps,
             MOST_MODELS if is_hard else n_models,
         )
+        is_rough = is_rare and not is_hard and last == np.inf
+        if is_rough:
+            leave_small(problem, work, n_columns)
         # While instances without features violate, the rounding of the bias alone costs too much of the dual bound.
-        is_rounding = not is_open and iteration < 30 and gap_tolerance >= 1e-5 * len(positives)
+        is_rounding = not is_rough and not is_open and iteration < 30 and gap_tolerance >= 1e-5 * len(positives)
         n_touched, read = spread(problem, work, n_columns, n_touched, is_rounding)
         n_read += read
         t, new_b, n_near, n_learned, margin = advance(

@@ -25,7 +25,7 @@ from proxml_mpi.solve.newton_lasso import minimise
 from proxml_mpi.solve.newton_search import search
 
 NONE, ONE, UNIT = np.uint64(0), np.uint64(1), np.uint32(1)
-FRACTION = 0.3  # of the tolerance, to which a model is minimised
+FRACTION = 0.3  # of the tolerance, to which a model is minimised at first
 
 
 @inner
@@ -51,6 +51,7 @@ def solve_local(
     half, half_ridge = 0.5 * penalty, 0.5 * ridge
     z, shift, violation, slope = work.rows[LOCAL_SCORE], work.rows[LOCAL_SHIFT], work.rows[VIOLATION], work.rows[SLOPE]
     u, old, change = work.columns[U], work.columns[OLD], work.columns[CHANGE]
+    fraction, last_worst, last_active = FRACTION, np.inf, 0
     for _ in range(max_models):
         n_active, m, total, pull = choose_active(work, n_rows, b, n_group, half, with_bias)
         worst = gather_active(work, local, n_columns, b, half, half_ridge)
@@ -60,7 +61,11 @@ def solve_local(
             break
         for k in range(n_columns):
             old[k] = u[k]
-        sought = FRACTION * min(2.0 * worst, tolerance)
+        # Steps can all be small, and add up along a direction in which the model is flat: minimise it better.
+        if n_active == last_active and worst > 0.5 * last_worst:
+            fraction *= 0.1
+        last_worst, last_active = worst, n_active
+        sought = fraction * min(2.0 * worst, tolerance)
         new_b = minimise(
             work, local, n_columns, n_active, m, total, cap, with_bias, half, half_ridge, sought, max_sweeps
         )
