@@ -261,7 +261,7 @@ def test_no_iteration_raises_the_objective(ridge: float) -> None:
 
 def test_small_steps_that_add_up_do_not_keep_a_label_from_its_optimum() -> None:
     # Neighbouring features are nearly equal: every step of a sweep is small, and they all go the same way. With models
-    # minimised to the largest step alone this took 137 iterations, and a label of eurlex-4.3k-d5000 never ended.
+    # minimised to the largest step alone this took 137 iterations.
     generator, n_instances, n_features, likeness = np.random.default_rng(1), 600, 450, 0.99
     X = generator.normal(size=(n_instances, n_features))
     for j in range(1, n_features):
