@@ -66,7 +66,7 @@ def main() -> None:
         "",
         f"{facts['n_instances']:,} instances, {facts['n_features']:,} features, {facts['n_labels']:,} labels; "
         f"{np.count_nonzero(trained):,} of them trained and certified here, {limit} at the iteration limit "
-        f"({facts['solver_seconds']:,.0f} processor seconds, one thread, others at work beside it).",
+        f"({facts['solver_seconds']:,.0f} processor seconds, one thread).",
         "",
         *table(rows, tuple(rows[0])),
         "",
