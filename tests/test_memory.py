@@ -1,6 +1,8 @@
 """Memory: limits are found wherever they are set, estimates are near the truth, what cannot fit is refused."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -104,6 +106,13 @@ def test_estimates_are_near_the_truth(format: str, tmp_path: Path) -> None:
     assert 0.9 < size.n_entries / exact.n_entries < 2.1
     assert 0.9 < size.n_pairs / exact.n_pairs < 2.1
     assert 0.9 < size.rows_bytes / exact.rows_bytes < 2.1
+
+
+def test_the_peak_is_that_of_the_process_not_of_its_parent() -> None:
+    much = b"1" * (400 * MEGA)  # here, where the child is started
+    ask = "from proxml_mpi.progress import peak_memory_bytes; print(peak_memory_bytes())"
+    peak = int(subprocess.run([sys.executable, "-c", ask], check=True, capture_output=True, text=True).stdout)
+    assert len(much) == 400 * MEGA and 5 * MEGA < peak < 300 * MEGA
 
 
 def exact_size(dataset: Dataset) -> Size:
