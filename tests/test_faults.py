@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -66,14 +67,22 @@ def names_in(folder: Path) -> list[str]:
 def test_a_disk_that_gets_full_under_the_journal(
     make_disk: Callable[[str], Disk], small_files: tuple[Path, Path], run: Run, tmp_path: Path
 ) -> None:
-    disk = make_disk("8k")  # room for the blocks of one rank, without a ridge, not for those of two
+    disk = make_disk("10m")
     data, undisturbed = str(small_files[0]), tmp_path / "undisturbed.h5"
-    assert train.main([data, str(undisturbed), "--ridge", "0", "--log-level", "error"]) == 0
-    command = ["proxml-train", data, tmp_path / "model.h5", "--scratch", disk.folder, "--block-size", 3, "--ridge", 0]
-    check_refused(run(command, ranks=2, timeout=60), FULL)
+    assert train.main([data, str(undisturbed), *SLOW, "--log-level", "error"]) == 0
+    command = ["proxml-train", data, tmp_path / "model.h5", *SLOW, "--scratch", disk.folder, "--block-size", 1]
+    first = start_command(command)
+    wait_for_blocks(disk.folder / "model.h5.journal", first)
+    first.send_signal(signal.SIGTERM)
+    _, said = first.communicate(timeout=60)
+    assert first.returncode == 75, said
+    before = names_in(disk.folder)
+    usage = os.statvfs(disk.folder)
+    disk.change(f"size={(usage.f_blocks - usage.f_bfree) * usage.f_frsize}")
+    check_refused(run([*command, "--resume"], ranks=2, timeout=60), FULL)
     kept = names_in(disk.folder)
-    assert "run.json" in kept and not any(name.endswith(".partial") for name in kept)
-    assert sum(name.startswith("block-") for name in kept) >= 1 and not (tmp_path / "model.h5").exists()
+    assert set(before) <= set(kept) and not any(name.endswith(".partial") for name in kept)
+    assert any(name.startswith("block-") for name in kept) and not (tmp_path / "model.h5").exists()
     disk.change("size=10m")
     done = run([*command, "--resume"], timeout=60)
     assert done.returncode == 0 and "solved again" not in done.stderr, done.stderr
