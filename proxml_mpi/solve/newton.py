@@ -174,6 +174,7 @@ def solve_label(
             patience * MOST_SWEEPS if is_hard else n_sweeps,
             MOST_MODELS if is_hard else n_models,
         )
+        # Steps that cannot be the last one need not be exact; on frequent or hard labels that costs more than it saves.
         is_rough = is_rare and not is_hard and last == np.inf
         if is_rough:
             leave_small(problem, work, n_columns)

@@ -20,7 +20,7 @@ from proxml_mpi.solve.newton_data import (
 )
 from proxml_mpi.solve.newton_touch import scatter, scatter_new
 
-LEAST_GAIN = 0.01  # of the mean
+LEAST_GAIN = 0.01  # of a change, per entry that it reads, relative to all changes together
 FLOAT_ERROR = 2.0**-24  # of rounding to float32, relative
 
 
@@ -28,7 +28,7 @@ FLOAT_ERROR = 2.0**-24  # of rounding to float32, relative
 def leave_small(problem: NewtonProblem, work: Workspace, n_columns: int) -> None:
     """Give up the changes of weights that promise little for the entries that they read: U goes back to the weight.
 
-    What a change gains is about curvature x change^2; to a hundredth of the mean gain an entry. Zeros are let be.
+    What a change gains is about curvature x change^2. Weights that become zero do so: the support is to shrink.
     """
     u, weight, curvature, feature = (
         work.columns[U],
