@@ -11,7 +11,8 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from field import RESULTS, SETS, Row, ours, save, table, theirs
+from field import SETS, ours, save, theirs
+from field_report import RESULTS, Row, table
 from numpy.typing import NDArray
 
 from proxml_mpi.data.text import read_text

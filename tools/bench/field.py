@@ -14,9 +14,7 @@ everybody. Writes field.csv, field.md and, with the extra plots, field.png into 
 """
 
 import argparse
-import csv
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -29,6 +27,7 @@ import numba
 import numpy as np
 import scipy.sparse
 from authors import Authors
+from field_report import SHOWN, TAIL, Row, rule, write_results
 from numpy.typing import NDArray
 from peers import ENOUGH_SECONDS, PEERS, TRAININGS, least_seconds
 
@@ -39,11 +38,9 @@ from proxml_mpi.data.text import read_text
 from proxml_mpi.data.weighting import Weighting
 from proxml_mpi.score.metrics import start_evaluation
 from proxml_mpi.score.propensity import PRESETS, inverse_propensities
-from proxml_mpi.settings.train import TrainSettings
 from proxml_mpi.solve.labels import label_penalties
 from proxml_mpi.solve.problem import Outcome, Problem, make_problem
 
-RESULTS = Path(__file__).parent / "results"
 BIN = Path(sys.executable).parent
 SETS = ("bibtex", "delicious", "eurlex-4.3k-d5000", "debian-depends")
 K = 5
@@ -52,27 +49,6 @@ OURS = {
     "proxml-mpi --ridge 0": ("--ridge", "0"),
     "proxml-mpi, DiSMEC": ("--penalty", "l2", "--prune", "0.01"),
 }
-MISSING = (
-    "FastXML and PFastreXML (PyPI `fastxml`) do not build against current compilers and Python; of PD-Sparse, SLEEC "
-    "and LEML no packaged implementation was found."
-)
-METRICS = tuple(f"{name}@{k}" for name in ("P", "nDCG", "PSP", "PSnDCG", "coverage") for k in (1, 3, 5))
-TAIL = "PSP@5, 1-5 positives"
-COLUMNS = ("data", "program", "version", "training s", "ms/instance", "model bytes", "peak bytes", *METRICS, TAIL)
-SHOWN: tuple[str, ...] = (
-    "program",
-    "training s",
-    "ms/instance",
-    "model bytes",
-    "peak bytes",
-    "P@1",
-    "P@3",
-    "P@5",
-    "PSP@1",
-    "PSP@3",
-)
-SHOWN += ("PSP@5", "coverage@5", TAIL)
-Row = dict[str, Any]
 SolveLabel = Callable[[NDArray[np.int32], float], tuple[NDArray[np.float64], float]]
 
 
@@ -288,70 +264,6 @@ def save(folder: Path, name: str, data: Dataset) -> Path:
     lists: dict[str, Any] = {"label_indptr": data.labels.indptr, "label_indices": data.labels.indices}
     np.savez(path, **arrays, **lists, shape=np.array([data.n_features, data.n_labels]))
     return path
-
-
-def rule(**options: float) -> tuple[float, float, float]:
-    """Return our lambda, exponent and ridge."""
-    settings = TrainSettings(train=Path("train"), model=Path("model.h5"), **options)
-    return settings.label_lambda, settings.label_exponent, settings.label_ridge
-
-
-def write_results(rows: list[Row], options: argparse.Namespace) -> None:
-    """Write a table for each data set as Markdown, everything as CSV, and draw."""
-    RESULTS.mkdir(exist_ok=True)
-    with (RESULTS / "field.csv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    default, alone = rule(), rule(ridge=0.0)
-    text = [
-        "# The field: ours and the peers, one thread, plain ranking",
-        "",
-        "    python tools/bench/field.py ../shared/data --scratch DIR --peers-python peers/bin/python "
-        f"--slow-seconds {options.slow_seconds:g} --sets {' '.join(options.sets)}",
-        "",
-        f"Python {sys.version.split()[0]}, numpy {np.__version__}, {os.cpu_count()} cores shared with others; "
-        "processor time without the start of a program (ours: the command on a dataset file less the same command on "
-        "three instances). "
-        f"Ours: the default, lambda {default[0]:g} x positives^{default[1]:g} and a ridge of {default[2]:g}; with "
-        f"--ridge 0, and so LIBLINEAR and the authors' algorithm: {alone[0]:g} x positives^{alone[1]:g}. Programs that "
-        f"take more than {options.most_seconds:g} s are left out. {MISSING}",
-    ]
-    for name in options.sets:
-        of_set = [{column: row.get(column, "") for column in SHOWN} for row in rows if row["data"] == name]
-        text += ["", f"## {name}", "", *table(of_set, SHOWN)]
-        text += [""] + [f"{r['program']}: {r['version']}." for r in rows if r["data"] == name and r["program"] in OURS]
-    versions = sorted({str(row["version"]).partition(";")[0] for row in rows if row["version"]})
-    text += ["", "Versions: " + "; ".join(versions) + "."]
-    (RESULTS / "field.md").write_text("\n".join(text) + "\n", encoding="utf-8")
-    draw(rows, options.sets)
-
-
-def table(rows: list[Row], columns: tuple[str, ...]) -> list[str]:
-    """Return a Markdown table."""
-    lines = [columns, ["---"] * len(columns), *([row[column] for column in columns] for row in rows)]
-    return ["| " + " | ".join(f"{v:,}" if isinstance(v, int) else str(v) for v in line) + " |" for line in lines]
-
-
-def draw(rows: list[Row], sets: list[str]) -> None:
-    """Draw quality against training time, where matplotlib is."""
-    try:
-        import matplotlib
-    except ImportError:
-        print("no plot: the extra plots is not installed", file=sys.stderr)
-        return
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, len(sets), figsize=(4 * len(sets), 7), layout="constrained", squeeze=False)
-    for column, name in enumerate(sets):
-        for line, metric in enumerate(("P@1", "PSP@5")):
-            for row in (row for row in rows if row["data"] == name and row.get(metric)):
-                marker = "*" if row["program"] == "proxml-mpi" else "o"
-                axes[line, column].plot(row["training s"], row[metric], marker, markersize=9, label=row["program"])
-            axes[line, column].set(xscale="log", xlabel="training, processor seconds", ylabel=metric, title=name)
-    axes[0, 0].legend(fontsize=7)
-    figure.savefig(RESULTS / "field.png", dpi=100)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ from typing import Any
 
 import numba
 import numpy as np
-from field import judge, ours, save, table, theirs
+from field import judge, ours, save, theirs
+from field_report import table
 
 from proxml_mpi.data.text import read_text
 from proxml_mpi.score.index import Index, build_index, score_top_k
