@@ -5,6 +5,7 @@ from typing import Any
 
 from proxml_mpi import __version__
 from proxml_mpi.errors import DataError
+from proxml_mpi.output import show
 from proxml_mpi.score.metrics import Evaluation
 from proxml_mpi.score.propensity import Propensity
 from proxml_mpi.score.table import damping_words, frequency_table, interval_table, metrics_table
@@ -22,14 +23,12 @@ def report(
 ) -> None:
     """Print the metrics and write them where the settings say; without any true label there are none."""
     if evaluation.n_unlabelled == evaluation.n_instances:
-        print(
-            f"{evaluation.n_instances:,} instances, none of them with labels: there is nothing to measure", flush=True
-        )
+        show(f"{evaluation.n_instances:,} instances, none of them with labels: there is nothing to measure")
         if settings.metrics is not None:
             raise DataError(settings.test, "found no labels, expected some for --metrics")
         return
     result = _result(settings, header, evaluation, propensity, facts)
-    _print(result, evaluation.ks)
+    show(_page(result, evaluation.ks))
     if settings.metrics is not None:
         write_metrics(settings.metrics, result)
 
@@ -65,24 +64,20 @@ def _result(
     return result
 
 
-def _print(result: dict[str, Any], ks: tuple[int, ...]) -> None:
-    """Print the tables, and what one must know to read them."""
+def _page(result: dict[str, Any], ks: tuple[int, ...]) -> str:
+    """Return the tables, and what one must know to read them."""
     left_out = "left out" if result["skip_unlabelled"] else "counted as zero"
     order = {
         "plain": "PSP and PSnDCG on the plain ranking",
         "propensity": "PSP and PSnDCG on the ranking re-ordered by propensity",
         "score by propensity": "all metrics on lists scored by propensity",
     }[result["ranking"]]
-    print(metrics_table(result["metrics"], ks))
-    print()
+    tables = [metrics_table(result["metrics"], ks), ""]
     if "intervals" in result:
-        print(f"95 % of {result['bootstrap']:,} bootstrap replicates")
-        print(interval_table(result["intervals"], ks))
-        print()
-    print(frequency_table(result["by_frequency"], ks[-1]))
-    print(
-        f"\n{result['n_instances']:,} instances, {result['n_unlabelled']:,} of them without labels ({left_out}); "
+        tables += [f"95 % of {result['bootstrap']:,} bootstrap replicates", interval_table(result["intervals"], ks), ""]
+    explanation = (
+        f"{result['n_instances']:,} instances, {result['n_unlabelled']:,} of them without labels ({left_out}); "
         f"propensity A {result['propensity_a']:g} B {result['propensity_b']:g}, {order}; "
-        f"{damping_words(result['damping'])}; coverage of {result['coverage_of']}",
-        flush=True,
+        f"{damping_words(result['damping'])}; coverage of {result['coverage_of']}"
     )
+    return "\n".join([*tables, frequency_table(result["by_frequency"], ks[-1]), "", explanation])

@@ -193,22 +193,37 @@ def test_a_bad_line_of_standard_input_is_named(model: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_an_absent_reader_ends_it_in_order(model: Path) -> None:
-    command = ["proxml-predict", str(model), "-", "--log-level", "error"]
+def run_without_reader(*words: object, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run proxml-predict with a standard output that nobody reads."""
     read_end, write_end = os.pipe()
     os.close(read_end)
     done = subprocess.run(
-        command,
+        ["proxml-predict", *map(str, words), "--log-level", "error"],
         env=clean_environment(),
-        input="1:1\n",
+        input=text,
         stdout=write_end,
         stderr=subprocess.PIPE,
         text=True,
         timeout=120,
     )
     os.close(write_end)
+    return done
+
+
+def test_an_absent_reader_of_answers_ends_it_in_order(model: Path) -> None:
+    done = run_without_reader(model, "-", text="1:1\n")
     assert done.returncode == 2 and "standard output: found it closed" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_absent_reader_of_the_metrics_costs_nothing_else(
+    model: Path, small_files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    # proxml-predict ... --metrics FILE | head -4
+    metrics = tmp_path / "metrics.json"
+    done = run_without_reader(model, small_files[1], "--metrics", metrics)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "P@1" in json.loads(metrics.read_text())["metrics"]
 
 
 def test_intervals_do_not_depend_on_ranks_and_rounds(

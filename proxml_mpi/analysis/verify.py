@@ -11,6 +11,7 @@ from proxml_mpi.analysis.words import jsonable, naming
 from proxml_mpi.data.dataset import Lists
 from proxml_mpi.errors import ModelError, UserError
 from proxml_mpi.loading import load
+from proxml_mpi.output import show
 from proxml_mpi.progress import Progress, Stages
 from proxml_mpi.ranks.exchange import collect_rows
 from proxml_mpi.ranks.partition import partition
@@ -61,7 +62,7 @@ def verify(settings: InspectSettings, world: World) -> None:
     with world.together():
         if checks is not None:
             facts = judge(header, checks, np.diff(loaded.positives.indptr), training)
-            print(json.dumps(jsonable(facts), indent=2) if settings.json else page(facts, settings.top), flush=True)
+            show(json.dumps(jsonable(facts), indent=2) if settings.json else page(facts, settings.top))
             n_failed = len(facts["failed"])
     if world.from_first(n_failed):
         error = UserError(f"{settings.model}: the certificates of {world.from_first(n_failed):,} labels do not hold")

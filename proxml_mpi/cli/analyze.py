@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from proxml_mpi.cli.options import parse_subcommand
 from proxml_mpi.cli.run import run, run_alone
+from proxml_mpi.output import show
 from proxml_mpi.settings.analyze import GraphSettings
 from proxml_mpi.settings.certify import CertifySettings
 from proxml_mpi.settings.report import ReportSettings
@@ -67,7 +68,7 @@ def certify(settings: CertifySettings, world: "World") -> None:
     with world.together():
         if rows is not None:
             facts = certify_facts(rows, loaded.facts, settings)
-            print(json.dumps(jsonable(facts), indent=2) if settings.json else page(facts), flush=True)
+            show(json.dumps(jsonable(facts), indent=2) if settings.json else page(facts))
             if settings.csv is not None:
                 write_rows(settings.csv, rows, runs_of(settings))
             if settings.plot is not None:
@@ -86,7 +87,7 @@ def robustness(settings: RobustnessSettings, world: "World") -> None:
     with world.together():
         if world.is_first:
             facts = robustness_facts(found, settings)
-            print(json.dumps(jsonable(facts), indent=2) if settings.json else page(facts), flush=True)
+            show(json.dumps(jsonable(facts), indent=2) if settings.json else page(facts))
             if settings.csv is not None:
                 write_rows(settings.csv, facts)
             if settings.plot is not None:

@@ -1,6 +1,5 @@
 """Running a story under MPI: logging, one message for a mistake, an abort for a defect, an exit status."""
 
-import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING
 from proxml_mpi.cli.logs import start_logging
 from proxml_mpi.errors import LaunchError, StoppedError, UserError
 from proxml_mpi.kernel_cache import choose_cache
+from proxml_mpi.output import close_quietly
 from proxml_mpi.ranks.launch import announced_rank
 from proxml_mpi.settings.fields import LoggingSettings
 
@@ -60,8 +60,7 @@ def run_alone(prog: str, story: Callable[[], None]) -> int:
         print(f"{prog}: error: {error}", file=sys.stderr)
         return EXIT_MISTAKE
     except BrokenPipeError:
-        # Whoever reads the output, such as head, has seen enough; Python must not try again while it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        close_quietly()
     return 0
 
 

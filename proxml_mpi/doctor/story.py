@@ -8,6 +8,7 @@ from proxml_mpi.doctor.memory import examine_data, examine_memory, examine_share
 from proxml_mpi.doctor.network import examine_network
 from proxml_mpi.doctor.threads import examine_threads
 from proxml_mpi.errors import UserError
+from proxml_mpi.output import show
 from proxml_mpi.ranks.launch import announced_rank
 from proxml_mpi.ranks.threads import choose_threads
 from proxml_mpi.ranks.world import World
@@ -23,7 +24,7 @@ def examine(settings: DoctorSettings, world: World) -> None:
     if launch.level != Level.CHANGE or announced_rank() == 0:
         findings = _examine_all(settings, world, launch)
     if world.is_first and announced_rank() == 0:
-        print(as_json(findings) if settings.json else page(findings), flush=True)
+        show(as_json(findings) if settings.json else page(findings))
     n_found = world.from_first(n_changes(findings))
     if n_found:
         error = UserError(f"{n_found} to change")

@@ -10,6 +10,7 @@ from typing import Any
 from proxml_mpi.analysis.words import jsonable
 from proxml_mpi.data.figure import drawing
 from proxml_mpi.files import replace_text
+from proxml_mpi.output import show
 from proxml_mpi.settings.tune import TuneSettings
 from proxml_mpi.tune.choice import edges
 
@@ -19,7 +20,7 @@ BESIDE = ("P@1", "P@5", "PSP@1", "PSP@5")  # shown beside the target where they 
 
 def report(settings: TuneSettings, facts: dict[str, Any]) -> None:
     """Print what was found and write it where the settings say."""
-    print(json.dumps(jsonable(facts), indent=2) if settings.json else page(settings, facts), flush=True)
+    show(json.dumps(jsonable(facts), indent=2) if settings.json else page(settings, facts))
     if settings.csv is not None:
         replace_text(settings.csv, table(settings, facts))
     if settings.plot is not None:
