@@ -107,9 +107,9 @@ def test_options_that_do_not_go_together(options: str, message: str, capsys: pyt
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, (0.1, 0.3, 1.5)),
+        ({}, (0.07, 0.3, 3.0)),
         ({"ridge": 0.0}, (0.3, 0.2, 0.0)),
-        ({"ridge": 0.7}, (0.1, 0.3, 0.7)),
+        ({"ridge": 0.7}, (0.07, 0.3, 0.7)),
         ({"lambda_": 0.2}, (0.2, 0.0, 0.0)),
         ({"lambda_exponent": 0.4}, (0.1, 0.4, 0.0)),
         ({"lambda_": 0.2, "lambda_exponent": 0.4, "ridge": 2.0}, (0.2, 0.4, 2.0)),

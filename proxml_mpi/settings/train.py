@@ -22,7 +22,7 @@ from proxml_mpi.settings.fields import (
 PAPER_LAMBDA = {"l1": 0.1, "l2": 1.0}
 # Lambda of a label = lambda x positives^exponent, and the ridge: what generalises best at the exact optimum
 # (docs/quality.md), and without a ridge.
-RULE = {"l1": (0.1, 0.3, 1.5), "l2": (1.0, 0.0, 0.0)}
+RULE = {"l1": (0.07, 0.3, 3.0), "l2": (1.0, 0.0, 0.0)}
 L1_ALONE = (0.3, 0.2, 0.0)
 DEFAULT_ITERATIONS = {"newton": 200, "forward-backward": 1000, "truncated-newton": 200}  # by method
 DISMEC_PRUNE = 0.01
@@ -46,7 +46,7 @@ class TrainSettings(LoggingSettings):
     )
     lambda_: float | None = option(
         None,
-        "regularisation of all labels [with neither this nor the exponent: 0.1 x positives^0.3, with --ridge 0 "
+        "regularisation of all labels [with neither this nor the exponent: 0.07 x positives^0.3, with --ridge 0 "
         "0.3 x positives^0.2, for l2 1; with the exponent, as in the paper: 0.1, for l2 1]",
         shapes_model=True,
     )
@@ -55,7 +55,7 @@ class TrainSettings(LoggingSettings):
     )
     ridge: float | None = option(
         None,
-        "with --penalty l1: add RATIO x the label's lambda / 2 |w|^2, an elastic net; 0: the paper's objective [1.5; "
+        "with --penalty l1: add RATIO x the label's lambda / 2 |w|^2, an elastic net; 0: the paper's objective [3; "
         "with --lambda or --lambda-exponent 0]",
         metavar="RATIO",
         shapes_model=True,

@@ -16,7 +16,7 @@ from proxml_mpi.settings.train import RULE, TrainSettings
 METRICS = (*ROWS, "coverage_of_best", "coverage_of_all")
 NO_MODEL = Path("model.h5")  # stands in where none is written
 PATH = (10.0, 3.0, 1.0, 0.3, 0.1)
-AROUND_THE_RULE = (1.0, 0.3, 0.1, 0.03)  # lambdas to try with the exponent and the ridge of proxml-train's default
+AROUND_THE_RULE = (0.7, 0.2, 0.07, 0.02)  # lambdas to try with the exponent and the ridge of proxml-train's default
 
 
 @dataclass(frozen=True, kw_only=True)
