@@ -129,7 +129,7 @@ def test_a_disk_that_turns_read_only(
     assert model_content(disk.folder / "model.h5") == whole
 
 
-@pytest.mark.parametrize(("limit", "what"), [(300, "run.json: "), (24000, "model.h5: ")])
+@pytest.mark.parametrize(("limit", "what"), [(300, "run.json: "), (35000, "model.h5: ")])
 def test_files_that_may_not_grow(
     limit: int, what: str, small_files: tuple[Path, Path], whole: dict[str, bytes], run: Run, tmp_path: Path
 ) -> None:
