@@ -45,9 +45,9 @@ __all__ = [
 CONVERGED, ITERATION_LIMIT = int(Outcome.converged), int(Outcome.iteration_limit)
 NO_POSITIVES, NOT_TRAINED = int(Outcome.no_positives), int(Outcome.not_trained)
 ACCURACY = 0.25  # of the local problem, relative to the violation that it is to remove
-# Positives; other labels begin with all rows of their first columns, since what a step violates is not known, and leave
-# a local problem after two models of many sweeps rather than three of few.
-RARE = 64
+# Positives, without and with a ridge; other labels begin with all rows of their first columns, since what a step
+# violates is not known, and leave a local problem after two models of many sweeps rather than three of few.
+RARE, RARE_WITH_RIDGE = 64, 32
 HARD = 8  # iterations; labels that take more keep every row that they have learned, and solve better
 MOST_MODELS, MOST_SWEEPS = 8, 20  # of a local problem, of a model
 RUN_ON = np.zeros(1, np.uint8)
@@ -81,7 +81,7 @@ def solve_label(
             n_candidates -= 1
     n_touched = touch_positives(work, positives)
     n_all = n_candidates + len(positives)
-    is_rare = len(positives) <= RARE
+    is_rare = len(positives) <= (RARE_WITH_RIDGE if ridge > 0.0 else RARE)
     n_models, n_sweeps = (3, 8) if is_rare else (2, MOST_SWEEPS)
     local = work.local
     b = -2.0 if with_bias else 0.0
