@@ -20,7 +20,7 @@ from typing import Any
 
 import h5py
 import numpy as np
-from field import table
+from field_report import table
 from scaling import Labels, Machine, compute
 
 from proxml_mpi.data.weighting import Weighting
