@@ -26,14 +26,14 @@ validation.md into tools/bench/results.
 import argparse
 import csv
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from field import save, theirs
+from field import BIN, SETS, save, theirs
+from field_report import RESULTS, Row
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
@@ -46,9 +46,6 @@ from proxml_mpi.score.metrics import start_evaluation
 from proxml_mpi.score.propensity import PRESETS, inverse_propensities
 from proxml_mpi.store.dataset_file import write_dataset
 
-RESULTS = Path(__file__).parent / "results"
-BIN = Path(sys.executable).parent
-SETS = ("bibtex", "delicious", "eurlex-4.3k-d5000", "debian-depends")
 GROUPED = ("debian-depends",)
 LEVEL = 63  # D
 REFERENCE = "0.1 x positives^0.3, ridge 1.5, power 1"
@@ -66,7 +63,6 @@ K = 5
 PEER = "omikuji, Bonsai-like"
 MARGINS = ("P@1", "PSP@1", "PSP@3", "PSP@5", "coverage@5")
 CONCEDED = np.array([0.5, 0.0, 0.0, 0.0, 0.0])
-Row = dict[str, Any]
 
 
 def main() -> None:
