@@ -171,7 +171,7 @@ def dense_damped(X: np.ndarray, counts: np.ndarray, damping: float) -> np.ndarra
     """Dense instances damped as the formula says it, row by row."""
     out = X.astype(np.float64)
     for row in out:
-        factors = [min(1, math.log(1 + d) / math.log(1 + damping)) ** 0.75 for d in counts]
+        factors = [min(1, math.log(1 + d) / math.log(1 + damping)) ** 0.5 for d in counts]
         length, damped = np.linalg.norm(row), row * factors
         if np.linalg.norm(damped) > 0:
             row[:] = damped * (length / np.linalg.norm(damped))

@@ -8,7 +8,7 @@ from proxml_mpi.errors import SettingsError
 from proxml_mpi.settings.fields import FORMAT_HELP, FORMATS, LoggingSettings, argument, option, require_at_least
 
 DAMPING = 63.0
-DAMPING_HELP = "damp features that d < D training instances have, by (ln(1 + d) / ln(1 + D))^0.75; 0: damp nothing"
+DAMPING_HELP = "damp features that d < D training instances have, by (ln(1 + d) / ln(1 + D))^0.5; 0: damp nothing"
 
 
 @dataclass(frozen=True, kw_only=True)
