@@ -5,9 +5,10 @@
 DATA holds NAME/train.txt.xz and NAME/test.txt.xz. The peers need an interpreter of their own, since libpecos wants
 numpy < 2: python -m venv peers; peers/bin/pip install libpecos omikuji napkinxc. LIBLINEAR comes with our extra
 `compare`. Everything runs on one thread; times are processor times: of training without the start of a program (ours:
-the command less the same command on three instances; peers: see peers.py), the least of up to 24 runs, as many as
-begin within forty seconds of training; and the least of the runs within ten seconds, at least three, of the call that
-ranks all test instances in memory. Programs that solve one label after the other for hours (LIBLINEAR, the authors'
+the command less the same command on three instances; peers: see peers.py), the least of up to 12 runs, as many as
+begin within forty seconds of training, for which all programs take turns, so that slow minutes of the machine are
+everybody's; and the least of the runs within ten seconds, at least three, of the call that ranks all test instances in
+memory. Programs that solve one label after the other for hours (LIBLINEAR, the authors'
 algorithm) get --slow-seconds a data set, labels in random order: when these end first, the training time is
 extrapolated and there is nothing to judge. What DIR has from an earlier run is used again. Ranking is plain for
 everybody. Writes field.csv, field.md and, with the extra plots, field.png into tools/bench/results.
@@ -29,7 +30,7 @@ import scipy.sparse
 from authors import Authors
 from field_report import SHOWN, TAIL, Row, rule, write_results
 from numpy.typing import NDArray
-from peers import ENOUGH_SECONDS, PEERS, TRAININGS, least_seconds
+from peers import PEERS, is_enough, least_seconds
 
 import proxml_mpi
 from proxml_mpi.analysis.liblinear import Liblinear
@@ -44,6 +45,7 @@ from proxml_mpi.solve.problem import Outcome, Problem, make_problem
 BIN = Path(sys.executable).parent
 SETS = ("bibtex", "delicious", "eurlex-4.3k-d5000", "debian-depends")
 K = 5
+TURNS = 4
 OURS = {
     "proxml-mpi": (),
     "proxml-mpi --ridge 0": ("--ridge", "0"),
@@ -79,11 +81,28 @@ def compare(name: str, options: argparse.Namespace) -> list[Row]:
     """Train and predict one data set with every program."""
     train_file = options.data / name / "train.txt.xz"
     train, test = read_text(train_file), read_text(options.data / name / "test.txt.xz")
-    rows = [{"program": program, **ours(options, name, program, train_file, test)} for program in OURS]
-    rows += slow(options, train, test)
     files = [save(options.scratch, f"{name}-{part}", data) for part, data in (("train", train), ("test", test))]
-    rows += [theirs(options, peer, name, files) for peer in PEERS]
+    late = take_turns(options, name, train_file, files)
+    rows = [ours(options, name, program, train_file, test) for program in OURS if program not in late]
+    rows += slow(options, train, test)
+    rows += [theirs(options, peer, name, files) for peer in PEERS if peer not in late]
+    rows += [not_done(options, program) for program in late]
     return judge(rows, name, train, test)
+
+
+def take_turns(options: argparse.Namespace, name: str, train_file: Path, files: list[Path]) -> list[str]:
+    """Train all programs as often as their times want, each a part of its runs at a time; return those too slow."""
+    late: list[str] = []
+    for turn in range(1, TURNS + 1):
+        for program in (program for program in (*OURS, *PEERS) if program not in late):
+            try:
+                if program in OURS:
+                    train_ours(options, name, program, train_file, turn / TURNS)
+                else:
+                    run_peer(options, program, name, files, turn / TURNS)
+            except subprocess.TimeoutExpired:
+                late.append(program)
+    return late
 
 
 def judge(rows: list[Row], name: str, train: Dataset, test: Dataset) -> list[Row]:
@@ -113,30 +132,41 @@ def tail_psp(
     return float(evaluation.result()[f"PSP@{K}"])
 
 
-def ours(options: argparse.Namespace, name: str, program: str, train_file: Path, test: Dataset) -> Row:
-    """Train, unless the model is there, and time our ranking; the weighting and checking of instances is part of it."""
+def places(options: argparse.Namespace, name: str, program: str) -> tuple[Path, Path, Path]:
+    """Return where our model, the report of its training and the times of all trainings are."""
     stem = f"{name}-{program.replace(' ', '').replace(',', '-')}"
-    path, report, record = (options.scratch / f"{stem}.{ending}" for ending in ("h5", "json", "seconds"))
-    if not path.exists():
-        words = ["--threads", 1, "--report", report, "--log-level", "warning", "--overwrite", *OURS[program]]
-        tiny = options.scratch / "tiny.txt"
-        tiny.write_text("3 2 2\n0 0:1\n1 1:1\n0,1 0:1 1:1\n")
-        small, large = (
-            converted(tiny, options.scratch / "tiny.h5"),
-            converted(train_file, options.scratch / f"{name}.h5"),
-        )
-        runs: dict[Path, list[float]] = {small: [], large: []}
-        try:
-            processor_seconds([BIN / "proxml-train", small, path, *words], options.most_seconds)  # may compile
-            while not runs[large] or (len(runs[large]) < TRAININGS and sum(runs[large]) < ENOUGH_SECONDS):
-                for data, seconds in runs.items():
-                    command = [BIN / "proxml-train", data, path, *words]
-                    seconds.append(processor_seconds(command, options.most_seconds))
-        except subprocess.TimeoutExpired:
-            path.unlink(missing_ok=True)
-            return not_done(options)
-        record.write_text(json.dumps([min(runs[small]), min(runs[large])]))
-    start, whole = json.loads(record.read_text())
+    model, report, record = (options.scratch / f"{stem}.{ending}" for ending in ("h5", "json", "seconds"))
+    return model, report, record
+
+
+def train_ours(options: argparse.Namespace, name: str, program: str, train_file: Path, share: float) -> list[float]:
+    """Train that share of times, those of before included; return the least time on three instances, and on all."""
+    model, report, record = places(options, name, program)
+    tiny = options.scratch / "tiny.txt"
+    tiny.write_text("3 2 2\n0 0:1\n1 1:1\n0,1 0:1 1:1\n")
+    data = (
+        converted(tiny, options.scratch / "tiny.h5"),
+        converted(train_file, options.scratch / f"{name}.h5"),
+    )
+    words = ["--threads", 1, "--report", report, "--log-level", "warning", "--overwrite", *OURS[program]]
+
+    def timed(path: Path) -> float:
+        return processor_seconds([BIN / "proxml-train", path, model, *words], options.most_seconds)
+
+    runs: list[list[float]] = json.loads(record.read_text()) if record.exists() else [[], []]
+    while not is_enough(runs[1], share):
+        if not runs[1]:
+            timed(data[0])  # may compile
+        for path, seconds in zip(data, runs, strict=True):
+            seconds.append(timed(path))
+        record.write_text(json.dumps(runs))
+    return [min(seconds) for seconds in runs]
+
+
+def ours(options: argparse.Namespace, name: str, program: str, train_file: Path, test: Dataset) -> Row:
+    """Train, as far as that is not done, and time our ranking; weighting and checking instances are part of it."""
+    start, whole = train_ours(options, name, program, train_file, 1.0)
+    path, report, _ = places(options, name, program)
     model = proxml_mpi.load_model(path)
     at_limit = int(np.sum(model.certificates.outcome == Outcome.iteration_limit))
     shape = (test.n_instances, test.n_features)
@@ -146,6 +176,7 @@ def ours(options: argparse.Namespace, name: str, program: str, train_file: Path,
     solving = f"the whole command {whole:.1f} s, solving alone {facts['solver_seconds']:.1f} s"
     solving += f", labels at the limit: {at_limit}"
     return {
+        "program": program,
         "version": f"proxml-mpi {proxml_mpi.__version__}, numba {numba.__version__}; {solving}",
         "training s": round(whole - start, 2),
         "ms/instance": milliseconds(lambda: model.predict(X, K), test),
@@ -170,9 +201,14 @@ def processor_seconds(command: list[Any], most_seconds: float) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def not_done(options: argparse.Namespace) -> Row:
+def not_done(options: argparse.Namespace, program: str) -> Row:
     """Return the row of a program that took too long."""
-    return {"version": "", "training s": f"not done after {options.most_seconds:g} s", "labels": None}
+    return {
+        "program": program,
+        "version": "",
+        "training s": f"not done after {options.most_seconds:g} s",
+        "labels": None,
+    }
 
 
 def milliseconds(predict: Callable[[], Any], test: Dataset) -> float:
@@ -233,22 +269,25 @@ def one_by_one(solve: SolveLabel, problem: Problem, train: Dataset, X: Any, test
     }
 
 
-def theirs(options: argparse.Namespace, peer: str, name: str, files: list[Path]) -> Row:
-    """Train and time a peer in its own interpreter."""
+def run_peer(options: argparse.Namespace, peer: str, name: str, files: list[Path], share: float) -> tuple[Path, str]:
+    """Train that share of times, and rank when it is all of them; return the peer's folder and what it printed."""
     folder = options.scratch / f"{peer.replace(' ', '-').replace(',', '')}-{name}"
-    command = [options.peers_python, Path(__file__).parent / "peers.py", peer, *files, folder, K]
-    row: Row = {"program": peer, "version": PEERS[peer][0], "labels": None}
-    try:
-        words = [str(word) for word in command]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=options.most_seconds)
-    except subprocess.TimeoutExpired:
-        return row | not_done(options)
+    command = [options.peers_python, Path(__file__).parent / "peers.py", peer, *files, folder, K, share]
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=options.most_seconds)
     if done.returncode != 0:
         raise SystemExit(f"{peer} failed:\n{done.stderr[-2000:]}")
-    facts = json.loads(done.stdout.splitlines()[-1])
-    return row | {
+    return folder, done.stdout
+
+
+def theirs(options: argparse.Namespace, peer: str, name: str, files: list[Path]) -> Row:
+    """Train a peer in its own interpreter, as far as that is not done, and time its ranking."""
+    folder, printed = run_peer(options, peer, name, files, 1.0)
+    facts = json.loads(printed.splitlines()[-1])
+    return {
+        "program": peer,
         "version": facts["version"],
-        "training s": facts["training_cpu_seconds"],
+        "training s": round(facts["training_cpu_seconds"], 2),
         "ms/instance": round(facts["ms_per_instance"], 4),
         "model bytes": facts["model_bytes"],
         "peak bytes": facts["peak_bytes"],

@@ -53,7 +53,8 @@ def write_results(rows: list[Row], options: argparse.Namespace) -> None:
         "# The field: ours and the peers, one thread, plain ranking",
         "",
         "    python tools/bench/field.py ../shared/data --scratch DIR --peers-python peers/bin/python "
-        f"--slow-seconds {options.slow_seconds:g} --sets {' '.join(options.sets)}",
+        f"--slow-seconds {options.slow_seconds:g} --most-seconds {options.most_seconds:g} "
+        f"--sets {' '.join(options.sets)}",
         "",
         f"Python {sys.version.split()[0]}, numpy {np.__version__}, {os.cpu_count()} cores shared with others; "
         "processor time without the start of a program (ours: the command on a dataset file less the same command on "

@@ -1,12 +1,13 @@
 """Train and time one peer on one data set; run by field.py with the interpreter that has the peers.
 
-    python peers.py PEER TRAIN.npz TEST.npz FOLDER K
+    python peers.py PEER TRAIN.npz TEST.npz FOLDER K SHARE
 
-Data: CSR arrays (indptr, indices, values, label_indptr, label_indices, shape). FOLDER keeps the peer's model; the
-ranked lists go to FOLDER/lists.npz and the facts, one line of JSON, to standard output. The time of training begins
-when the peer's modules are imported and, for omikuji, its text file is written; reading the arrays is part of it, and
-what loading the model afterwards takes is taken off. The least of up to 24 runs counts, as many as begin within
-forty seconds of training.
+Data: CSR arrays (indptr, indices, values, label_indptr, label_indices, shape). FOLDER keeps the peer's model. The time
+of training begins when the peer's modules are imported and, for omikuji, its text file is written; reading the arrays
+is part of it, and what loading the model afterwards takes is taken off. The least of up to 12 runs counts, as many as
+begin within forty seconds of training; SHARE of them are done by this call and those before it, whose times FOLDER.json
+has. When that is all of them, the ranked lists go to FOLDER/lists.npz and the facts, one line of JSON, to standard
+output.
 """
 
 import importlib
@@ -24,7 +25,7 @@ import numpy as np
 import scipy.sparse
 
 REPEATS, LEAST_SECONDS = 3, 10.0  # prediction: at least so often, and for so long
-TRAININGS, ENOUGH_SECONDS = 24, 40.0  # training: so often, or until it has taken so long
+TRAININGS, ENOUGH_SECONDS = 12, 40.0  # training: so often, or until it has taken so long
 
 
 def least_seconds(predict: "Predict") -> tuple[float, Any]:
@@ -35,6 +36,11 @@ def least_seconds(predict: "Predict") -> tuple[float, Any]:
         found = predict()
         seconds.append(time.process_time() - began)
     return min(seconds), found
+
+
+def is_enough(seconds: list[float], share: float) -> bool:
+    """Tell whether so many trainings are that share of all."""
+    return len(seconds) >= share * TRAININGS or sum(seconds) >= share * ENOUGH_SECONDS
 
 
 class Data:
@@ -174,10 +180,11 @@ def text_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.txt")
 
 
-def train(peer: Peer, train_path: str, test: Data, folder: Path, k: int) -> float:
-    """Train a few times; return the least processor time, without that of loading the model."""
-    seconds: list[float] = []
-    while not seconds or (len(seconds) < TRAININGS and sum(seconds) < ENOUGH_SECONDS):
+def train(peer: Peer, train_path: str, test: Data, folder: Path, k: int, share: float) -> dict[str, Any]:
+    """Train that share of times, those of before included; return all processor times, without loading the model."""
+    record = folder.with_name(f"{folder.name}.json")
+    seconds: list[float] = json.loads(record.read_text())["seconds"] if record.exists() else []
+    while not is_enough(seconds, share):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         began = time.process_time()
@@ -185,7 +192,9 @@ def train(peer: Peer, train_path: str, test: Data, folder: Path, k: int) -> floa
         trained = time.process_time()
         peer(None, test, folder, k)
         seconds.append(trained - began - (time.process_time() - trained))
-    return min(seconds)
+        record.write_text(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes()}))
+    trained_before: dict[str, Any] = json.loads(record.read_text())
+    return trained_before
 
 
 def write_xmc(path: Path, data: Data) -> None:
@@ -197,17 +206,17 @@ def write_xmc(path: Path, data: Data) -> None:
 
 
 def main() -> None:
-    """Train unless the model is there, predict a few times, report."""
+    """Train unless that has been done, predict a few times, report."""
     name, train_path, test_path, folder, k = sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), int(sys.argv[5])
+    share = float(sys.argv[6])
     package, peer = PEERS[name]
     importlib.import_module(MODULES[package])
     test = Data(test_path)
-    if not (folder / "trained").exists():
-        if package == "omikuji" and not text_of(folder).exists():
-            write_xmc(text_of(folder), Data(train_path))
-        training = train(peer, train_path, test, folder, k)
-        (folder / "trained").write_text(f"{training:.2f}")
-        (folder / "peak").write_text(str(peak_bytes()))
+    if package == "omikuji" and not text_of(folder).exists():
+        write_xmc(text_of(folder), Data(train_path))
+    trained = train(peer, train_path, test, folder, k, share)
+    if share < 1:
+        return
     predict, lists = peer(None, test, folder, k)
     seconds, found = least_seconds(predict)
     labels = np.full((test.X.shape[0], k), -1, np.int32)
@@ -215,14 +224,13 @@ def main() -> None:
         ranked = sorted(row, key=lambda pair: (-pair[1], pair[0]))[:k]
         labels[i, : len(ranked)] = [label for label, _ in ranked]
     np.savez(folder / "lists.npz", labels=labels)
-    kept = {"trained", "peak", "lists.npz"}
     facts = {
         "name": name,
         "version": f"{package} {importlib.metadata.version(package)}",
         "ms_per_instance": 1e3 * seconds / test.X.shape[0],
-        "model_bytes": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file() and f.name not in kept),
-        "peak_bytes": int((folder / "peak").read_text()),
-        "training_cpu_seconds": float((folder / "trained").read_text()),
+        "model_bytes": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file() and f.name != "lists.npz"),
+        "peak_bytes": trained["peak_bytes"],
+        "training_cpu_seconds": min(trained["seconds"]),
     }
     print(json.dumps(facts))
 

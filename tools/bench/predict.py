@@ -63,7 +63,7 @@ def compare(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     train_file = options.data / name / "train.txt.xz"
     train, test = read_text(train_file), read_text(options.data / name / "test.txt.xz")
     files = [save(options.scratch, f"{name}-{part}", data) for part, data in (("train", train), ("test", test))]
-    rows = [{"program": program, **ours(options, name, program, train_file, test)} for program in OURS]
+    rows = [ours(options, name, program, train_file, test) for program in OURS]
     rows = judge(rows + [theirs(options, peer, name, files) for peer in TREES], name, train, test)
     for row in rows:
         row["times ours"] = round(row["ms/instance"] / rows[0]["ms/instance"], 1)
