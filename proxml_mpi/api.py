@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from proxml_mpi.data.damping import Damping
 from proxml_mpi.data.dataset import Matrix
 from proxml_mpi.data.weighting import Weighting
+from proxml_mpi.score.calibration import calibration_of
 from proxml_mpi.score.index import Index, build_index, score_top_k, stored_index
 from proxml_mpi.score.topk import TopK
 from proxml_mpi.settings.predict import DAMPING
@@ -40,12 +41,14 @@ class Model:
         header: ModelHeader,
         block: Block,
         index: Index,
+        weights: scipy.sparse.csc_array[np.float32],
         label_names: tuple[str, ...] | None,
         damping: float = DAMPING,
     ) -> None:
         self.n_features, self.n_labels, self.n_instances = header.n_features, header.n_labels, header.n_instances
         self.attributes = header.attributes
         self.bias = block.bias + np.float32(0)
+        self.weights = weights  # sparse [n_labels, n_features]
         self.labels: Sequence[str] | Sequence[int] = label_names or range(header.n_labels)
         self.certificates = Certificates(
             block.objective, block.duality_gap, block.n_positives, block.lambda_, block.iterations, block.outcome
@@ -53,13 +56,6 @@ class Model:
         self._index = index
         self._weighting = Weighting(header.attributes["weighting"], bool(header.attributes["normalize"]), header.idf)
         self._damping = Damping.of_model(header.feature_counts, damping, header.path)
-
-    @property
-    def weights(self) -> scipy.sparse.csc_array[np.float32]:
-        """The weights, sparse [n_labels, n_features]."""
-        index = self._index
-        shape = (self.n_labels, self.n_features)
-        return scipy.sparse.csc_array((index.weights, index.label_at[index.positions], index.indptr), shape=shape)
 
     def predict(self, X: Any, k: int = 5, threads: int = 1) -> TopK:
         """Find the best k labels of every row of X, exactly.
@@ -85,10 +81,13 @@ class Model:
         features = scipy.sparse.csr_array(
             (rows.values.astype(np.float64), rows.indices, rows.indptr), shape=(len(rows.indptr) - 1, self.n_features)
         )
-        weights = self.weights.tocsr()[chosen].astype(np.float64).T
+        index, shape = self._index, (self.n_labels, self.n_features)
+        by_feature = scipy.sparse.csc_array((index.weights, index.label_at[index.positions], index.indptr), shape=shape)
+        bias = np.empty_like(index.bias)
+        bias[index.label_at] = index.bias
         # scipy adds up in the order of a row's features, in float64, as the scoring kernels do.
-        sums = (features @ weights.tocsr()).toarray()
-        return (sums + self.bias[chosen]).astype(np.float32)
+        sums = (features @ by_feature.tocsr()[chosen].astype(np.float64).T.tocsr()).toarray()
+        return (sums + bias[chosen]).astype(np.float32)
 
     def _rows(self, X: Any) -> Matrix:
         """Bring features into the form of the kernels, checked, weighted as training's were, and damped."""
@@ -107,20 +106,24 @@ class Model:
         return self._damping.apply(self._weighting.apply(features, "X"))
 
 
-def load_model(path: str | PathLike[str], damping: float = DAMPING) -> Model:
+def load_model(path: str | PathLike[str], damping: float = DAMPING, calibrate: bool = True) -> Model:
     """Open a model file of proxml-train; ModelError says what is wrong with it.
 
-    damping: as proxml-predict --damping; 0: scores are weights times features, plus bias.
+    damping, calibrate: as those options of proxml-predict; 0 and False: scores are weights times features, plus bias.
     """
     if not 0 <= damping < math.inf:
         raise ValueError(f"damping: found {damping}, expected a finite number, at least 0")
     header = read_header(Path(path))
-    stored = read_index(header)
+    stored, shape = read_index(header), (header.n_labels, header.n_features)
+    calibration = calibration_of(header.n_positives, calibrate)
     if stored is not None:
         by_feature, block = stored
-        index = stored_index(*by_feature, block.bias)
+        index = stored_index(*by_feature, block.bias, calibration)
+        weights = scipy.sparse.csc_array((by_feature.weights, by_feature.labels, by_feature.indptr), shape=shape)
     else:
         block = read_labels(header, 0, header.n_labels)
-        index = build_index(block.indptr, block.indices, block.data, block.bias, header.n_features, 0)
+        by_label = (block.indptr, block.indices, block.data)
+        index = build_index(*by_label, block.bias, header.n_features, 0, calibration)
+        weights = scipy.sparse.csr_array((block.data, block.indices, block.indptr), shape=shape).tocsc()
     names = read_names(header.path, header.n_labels, header.n_features)
-    return Model(header, block, index, names.labels, damping)
+    return Model(header, block, index, weights, names.labels, damping)

@@ -8,7 +8,7 @@ from proxml_mpi.errors import DataError
 from proxml_mpi.output import show
 from proxml_mpi.score.metrics import Evaluation
 from proxml_mpi.score.propensity import Propensity
-from proxml_mpi.score.table import damping_words, frequency_table, interval_table, metrics_table
+from proxml_mpi.score.table import frequency_table, interval_table, metrics_table, scoring_words
 from proxml_mpi.settings.predict import PredictSettings
 from proxml_mpi.store.metrics_file import write_metrics
 from proxml_mpi.store.model_reader import ModelHeader
@@ -78,6 +78,6 @@ def _page(result: dict[str, Any], ks: tuple[int, ...]) -> str:
     explanation = (
         f"{result['n_instances']:,} instances, {result['n_unlabelled']:,} of them without labels ({left_out}); "
         f"propensity A {result['propensity_a']:g} B {result['propensity_b']:g}, {order}; "
-        f"{damping_words(result['damping'])}; coverage of {result['coverage_of']}"
+        f"{scoring_words(result['damping'], result['calibrate'])}; coverage of {result['coverage_of']}"
     )
     return "\n".join([*tables, frequency_table(result["by_frequency"], ks[-1]), "", explanation])

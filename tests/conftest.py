@@ -171,11 +171,17 @@ def dense_damped(X: np.ndarray, counts: np.ndarray, damping: float) -> np.ndarra
     """Dense instances damped as the formula says it, row by row."""
     out = X.astype(np.float64)
     for row in out:
-        factors = [min(1, math.log(1 + d) / math.log(1 + damping)) ** 0.5 for d in counts]
+        factors = [min(1, math.log(1 + d) / math.log(1 + damping)) ** 0.75 for d in counts]
         length, damped = np.linalg.norm(row), row * factors
         if np.linalg.norm(damped) > 0:
             row[:] = damped * (length / np.linalg.norm(damped))
     return out
+
+
+def calibrated(scores: np.ndarray, n_positives: np.ndarray) -> np.ndarray:
+    """Scores [n_instances, n_labels] calibrated as the formula says it."""
+    n = np.maximum(n_positives, 1.0)
+    return n / (n + 0.5) * (1 + scores) - 0.02 * np.log(n) - 1
 
 
 def dense(matrix: tuple[np.ndarray, np.ndarray, np.ndarray], n_columns: int) -> np.ndarray:

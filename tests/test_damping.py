@@ -124,7 +124,7 @@ def test_models_of_before_damping(
     old_labels, old_scores, facts = predicted(old, small_files[1])
     assert old_labels.tobytes() == labels.tobytes() and old_scores.tobytes() == scores.tobytes()
     assert caplog.text.count("has no /features/n_instances") == 1
-    assert facts["damping"] == 0 and "; no damping;" in capfd.readouterr().out
+    assert facts["damping"] == 0 and "; no damping, scores calibrated;" in capfd.readouterr().out
     found = proxml_mpi.load_model(old).predict(dense(small[1].features, small[1].n_features))
     assert found.scores.tobytes() == scores.tobytes()
 

@@ -163,6 +163,7 @@ def test_curves_are_what_predict_says(
                 *QUIET,
                 "--damping",
                 "0",
+                "--no-calibrate",
             ]
             assert predict.main(arguments) == 0
             expected = json.loads(metrics.read_text())

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import dense, dense_damped, model_content
+from conftest import calibrated, dense, dense_damped, model_content
 from napkinxc.metrics import coverage_at_k, ndcg_at_k, precision_at_k, psndcg_at_k, psprecision_at_k, recall_at_k
 
 from proxml_mpi.data.dataset import Dataset
@@ -102,7 +102,7 @@ def test_predictions_are_those_of_dense_arithmetic(
         counts = np.count_nonzero(dense(train.features, train.n_features), axis=0)
         assert np.array_equal(f["features/n_instances"][:], counts) and counts.min() < 63 < counts.max()
         X = dense_damped(dense(features, train.n_features), counts, 63)
-        scores = X @ W.toarray().T.astype(np.float64) + f["bias"][:]
+        scores = calibrated(X @ W.toarray().T.astype(np.float64) + f["bias"][:], f["labels/n_positives"][:])
     rounded = scores.astype(np.float32)
     best = np.lexsort((np.broadcast_to(np.arange(train.n_labels), scores.shape), -rounded), axis=1)[:, :5]
     for i, row in enumerate(predictions(predicted / "one.txt")):

@@ -7,7 +7,7 @@ import numpy as np
 from proxml_mpi.analysis import svg
 from proxml_mpi.analysis.html import chip, escape, muted, percent, row, table
 from proxml_mpi.analysis.report_facts import Subject, choose_labels, has_truth
-from proxml_mpi.score.table import ROWS, damping_words
+from proxml_mpi.score.table import ROWS, scoring_words
 
 
 def metrics_section(subject: Subject) -> str:
@@ -23,7 +23,7 @@ def metrics_section(subject: Subject) -> str:
     content = (
         f"<p>{escape(subject.settings.test)}: {evaluation.n_instances:,} instances, {evaluation.n_unlabelled:,} "
         f"of them without labels (counted as zero); propensity A {tested.propensity.a:g} B {tested.propensity.b:g}, "
-        f"plain ranking, {damping_words(tested.damping)}.</p>\n"
+        f"plain ranking, {scoring_words(tested.damping, subject.settings.calibrate)}.</p>\n"
     )
     overall = table(head, [(name, *(percent(metrics[f"{name}@{k}"]) for k in ks)) for name in ROWS])
     k = ks[-1]

@@ -1,6 +1,6 @@
 """Damping of rare features at prediction: what training has seen a few times is less sure than its weights are large.
 
-    g_j  = min(1, ln(1 + d_j) / ln(1 + D))^0.5      d_j training instances with feature j, D the damping (0: none)
+    g_j  = min(1, ln(1 + d_j) / ln(1 + D))^0.75      d_j training instances with feature j, D the damping (0: none)
     x'_j = g_j x_j, then the instance is stretched to the length that it had
 
 Features that D or more training instances have are not damped, those of none vanish. An instance without any damped
@@ -19,7 +19,7 @@ from proxml_mpi.data.dataset import Float32, Int32, Matrix
 from proxml_mpi.data.weighting_kernels import damp_rows
 
 log = logging.getLogger("proxml")
-POWER = 0.5
+POWER = 0.75
 
 
 @dataclass(frozen=True, eq=False)

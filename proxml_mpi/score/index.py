@@ -4,10 +4,11 @@ The score of a label for an instance is
 
     float32( bias + sum over the instance's features, in their order, of float64(value) * float64(weight) )
 
-The product of two float32 numbers is exact in float64, so fused multiply-add changes nothing; the sum runs in the
-order of the instance's features and sees no other label. Hence the bits of a score depend neither on the split of
-labels over ranks, nor on threads, nor on the processor. Ranking is by the rounded float32 scores that are returned,
-so lists merged later, or read back from a file, are in the very same order.
+of weights and biases as they are stored or calibrated, float32 both. The product of two float32 numbers is exact in
+float64, so fused multiply-add changes nothing; the sum runs in the order of the instance's features and sees no other
+label. Hence the bits of a score depend neither on the split of labels over ranks, nor on threads, nor on the processor.
+Ranking is by the rounded float32 scores that are returned, so lists merged later, or read back from a file, are in the
+very same order.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from proxml_mpi.score.calibration import Calibration
 from proxml_mpi.score.kernels import invert, score_instances
 from proxml_mpi.score.topk import TopK, empty_top_k
 
@@ -46,13 +48,16 @@ def build_index(
     bias: NDArray[np.float32],
     n_features: int,
     first_label: int,
+    calibration: Calibration | None = None,
 ) -> Index:
-    """Turn a model by label into an index by feature, in time proportional to its weights.
+    """Turn a model by label into an index by feature, in time proportional to its weights; None: scores as they are.
 
     indptr int64 [n_labels + 1] from 0, indices int32 [n_weights] in [0, n_features), data float32 [n_weights], finite:
     the weights of the range by label. bias float32 [n_labels]: finite, or -inf for labels that must never be predicted.
     The caller has validated all of them.
     """
+    if calibration is not None:
+        data, bias = data * np.repeat(calibration.factors, np.diff(indptr)), calibration.bias(bias)
     feature_indptr = np.zeros(n_features + 1, np.int64)
     np.cumsum(np.bincount(indices, minlength=n_features), out=feature_indptr[1:])
     positions, weights = np.empty(len(indices), np.int32), np.empty(len(indices), np.float32)
@@ -62,12 +67,18 @@ def build_index(
 
 
 def stored_index(
-    indptr: NDArray[np.int64], labels: NDArray[np.int32], weights: NDArray[np.float32], bias: NDArray[np.float32]
+    indptr: NDArray[np.int64],
+    labels: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    bias: NDArray[np.float32],
+    calibration: Calibration | None = None,
 ) -> Index:
     """Make an index of all weights as a model file keeps them by feature: arrays as in Index, but labels by their ids.
 
     bias float32 [n_labels]: by label. The caller has validated all of them.
     """
+    if calibration is not None:
+        weights, bias = weights * calibration.factors[labels], calibration.bias(bias)
     bias, order = _order(bias)
     position_of = np.empty_like(order)
     position_of[order] = np.arange(len(order), dtype=np.int32)

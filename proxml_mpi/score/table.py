@@ -12,9 +12,10 @@ def metrics_table(metrics: Mapping[str, float], ks: Sequence[int]) -> str:
     return "\n".join(lines)
 
 
-def damping_words(damping: float) -> str:
-    """Say what of the instances was damped before they were scored."""
-    return f"features of fewer than {damping:g} training instances damped" if damping else "no damping"
+def scoring_words(damping: float, is_calibrated: bool) -> str:
+    """Say what of the instances was damped before they were scored, and whether scores were calibrated."""
+    damped = f"features of fewer than {damping:g} training instances damped" if damping else "no damping"
+    return f"{damped}, scores {'calibrated' if is_calibrated else 'as they are'}"
 
 
 def interval_table(intervals: Mapping[str, Sequence[float]], ks: Sequence[int]) -> str:

@@ -8,7 +8,9 @@ from proxml_mpi.errors import SettingsError
 from proxml_mpi.settings.fields import FORMAT_HELP, FORMATS, LoggingSettings, argument, option, require_at_least
 
 DAMPING = 63.0
-DAMPING_HELP = "damp features that d < D training instances have, by (ln(1 + d) / ln(1 + D))^0.5; 0: damp nothing"
+DAMPING_HELP = "damp features that d < D training instances have, by (ln(1 + d) / ln(1 + D))^0.75; 0: damp nothing"
+
+CALIBRATE_HELP = "make scores of rare and frequent labels comparable, by their numbers of training instances"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,7 @@ class PredictSettings(LoggingSettings):
         False, "rank the best 20 labels anew by score and inverse propensity: rare ones rise, precision falls"
     )
     damping: float = option(DAMPING, DAMPING_HELP, metavar="D")
+    calibrate: bool = option(True, CALIBRATE_HELP)
     skip_unlabelled: bool = option(False, "leave instances without true labels out of the metrics")
     bootstrap: int = option(0, "give 95 %% intervals of the metrics from so many bootstrap replicates", metavar="N")
     threads: int | None = option(None, "threads of each rank [its share of the cores]")

@@ -6,7 +6,7 @@ from typing import Any
 
 from proxml_mpi.errors import SettingsError
 from proxml_mpi.settings.fields import FORMAT_HELP, FORMATS, argument, option, optional_argument
-from proxml_mpi.settings.predict import DAMPING, DAMPING_HELP, PredictSettings
+from proxml_mpi.settings.predict import CALIBRATE_HELP, DAMPING, DAMPING_HELP, PredictSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +34,7 @@ class ReportSettings:
     propensity_a: float | None = option(None, "A of the propensity model", metavar="A")
     propensity_b: float | None = option(None, "B of the propensity model", metavar="B")
     damping: float = option(DAMPING, DAMPING_HELP, metavar="D")
+    calibrate: bool = option(True, CALIBRATE_HELP)
     format: str = option("auto", f"of TEST and --train: {FORMAT_HELP}", choices=FORMATS)
     threads: int = option(1, "threads that read text and score")
 
@@ -56,7 +57,7 @@ class ReportSettings:
 
     def scoring(self) -> PredictSettings:
         """Return the settings of proxml-predict; what they refuse raises SettingsError."""
-        names = ("propensity", "propensity_a", "propensity_b", "damping")
+        names = ("propensity", "propensity_a", "propensity_b", "damping", "calibrate")
         kept: dict[str, Any] = {name: getattr(self, name) for name in names}
         test = self.test or self.model
         return PredictSettings(model=self.model, test=test, k=self.k, top_k=max(self.k, default=1), **kept)

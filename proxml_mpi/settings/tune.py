@@ -54,6 +54,7 @@ class TuneSettings(LoggingSettings):
     propensity_b: float | None = like(PredictSettings, "propensity_b")
     rerank_by_propensity: bool = like(PredictSettings, "rerank_by_propensity")
     damping: float = like(PredictSettings, "damping")
+    calibrate: bool = like(PredictSettings, "calibrate")
     skip_unlabelled: bool = like(PredictSettings, "skip_unlabelled")
     model: Path | None = option(
         None, "then train on all instances with the best lambda and write the model to FILE", metavar="FILE"
@@ -150,7 +151,7 @@ class TuneSettings(LoggingSettings):
     def scoring(self) -> PredictSettings:
         """Return the settings of proxml-predict; what they refuse raises SettingsError."""
         names = ["propensity", "propensity_a", "propensity_b"]
-        names += ["rerank_by_propensity", "damping", "skip_unlabelled", "threads"]
+        names += ["rerank_by_propensity", "damping", "calibrate", "skip_unlabelled", "threads"]
         ks = tuple(sorted({*self.k, int(self.metric.partition("@")[2])}))
         kept: dict[str, Any] = {name: getattr(self, name) for name in names}
         return PredictSettings(model=self.model or NO_MODEL, test=self.train, k=ks, top_k=max(*ks, 1), **kept)

@@ -17,6 +17,7 @@ from proxml_mpi.progress import Progress
 from proxml_mpi.ranks.partition import partition, share_of
 from proxml_mpi.ranks.tally import Tally
 from proxml_mpi.ranks.world import World
+from proxml_mpi.score.calibration import calibration_of
 from proxml_mpi.score.index import build_index, score_top_k
 from proxml_mpi.score.metrics import Evaluation, start_evaluation
 from proxml_mpi.score.propensity import Propensity, inverse_propensities, reorder_by_propensity
@@ -142,15 +143,17 @@ def _score(
 ) -> Evaluation:
     """Rank the labels of all ranks for the validation instances and evaluate the lists. Collective."""
     n_positives, piece = _counts(fold), fold.validation
-    weights = inverse_propensities(n_positives, fold.n_instances, propensity)
-    evaluation = start_evaluation(settings.k, weights, n_positives)
-    index = build_index(block.indptr, block.indices, block.data, block.bias, fold.n_features, block.first_label)
+    inverse = inverse_propensities(n_positives, fold.n_instances, propensity)
+    evaluation = start_evaluation(settings.k, inverse, n_positives)
+    weights = (block.indptr, block.indices, block.data, block.bias)
+    calibration = calibration_of(block.n_positives, settings.calibrate)
+    index = build_index(*weights, fold.n_features, block.first_label, calibration)
     n_rows = len(piece.indptr) - 1
     for first in range(0, n_rows, settings.instances_per_round):
         end = min(first + settings.instances_per_round, n_rows)
         rows = (piece.indptr[first : end + 1], piece.indices, piece.values)
         top = merge_share(world, score_top_k(index, rows, settings.top_k, n_threads))
-        reordered = reorder_by_propensity(top, weights).labels if settings.rerank_by_propensity else None
+        reordered = reorder_by_propensity(top, inverse).labels if settings.rerank_by_propensity else None
         mine_first, mine_end = (first + bound for bound in share_of(end - first, world.size, world.rank))
         truth = (piece.label_indptr[mine_first : mine_end + 1], piece.label_indices)
         evaluation.update(top.labels, truth, reordered)

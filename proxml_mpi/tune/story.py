@@ -70,6 +70,7 @@ def tune(settings: TuneSettings, world: World) -> None:
         "folds": settings.folds,
         "seed": settings.seed,
         "damping": settings.damping,
+        "calibrate": settings.calibrate,
         "best": best,
         "points": points,
         "rows": rows,
