@@ -17,18 +17,20 @@ SECONDS_BETWEEN_LINES = 5.0
 
 
 class Stages:
-    """The stages of a run, with the seconds each took."""
+    """The stages of a run, with the seconds each took, and those that this rank's processors worked."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self.processor_seconds: dict[str, float] = {}
 
     @contextmanager
     def stage(self, name: str) -> Iterator[list[str]]:
         """Time a paragraph; what is appended to the list stands in its summary line."""
         facts: list[str] = []
-        began = time.monotonic()
+        began, worked = time.monotonic(), time.process_time()
         yield facts
         self.seconds[name] = time.monotonic() - began
+        self.processor_seconds[name] = time.process_time() - worked
         log.info("%s: %s (%.1f s, memory %s)", name, ", ".join(facts), self.seconds[name], memory_text())
 
 

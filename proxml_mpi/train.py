@@ -217,6 +217,7 @@ def _report(
         "solver_seconds": sum(seconds),
         "solver_seconds_by_rank": seconds,
         "seconds": stages.seconds,
+        "processor_seconds": {name: world.total(value) for name, value in stages.processor_seconds.items()},
         "ranks": world.size,
         "nodes": world.n_nodes,
         "threads": n_threads,

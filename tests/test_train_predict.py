@@ -46,6 +46,8 @@ def test_ranks_and_threads_change_no_bit_of_the_model(
     facts = json.loads(report.read_text())
     assert (facts["ranks"], facts["threads"], facts["nodes"]) == (ranks, threads, 1)
     assert facts["settings"]["lambda_exponent"] == 0.2 and sum(facts["outcomes"].values()) == facts["n_labels"]
+    assert facts["processor_seconds"].keys() == facts["seconds"].keys()
+    assert facts["processor_seconds"]["solve"] >= 0.9 * facts["solver_seconds"] > 0
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.h5", "report.json"]
 
 

@@ -57,8 +57,8 @@ def write_results(rows: list[Row], options: argparse.Namespace) -> None:
         f"--sets {' '.join(options.sets)}",
         "",
         f"Python {sys.version.split()[0]}, numpy {np.__version__}, {os.cpu_count()} cores shared with others; "
-        "processor time without the start of a program (ours: the command on a dataset file less the same command on "
-        "three instances). "
+        "processor time without the start of a program (ours: reading a dataset file, solving and storing, less the "
+        "same on three instances). "
         f"Ours: the default, lambda {default[0]:g} x positives^{default[1]:g} and a ridge of {default[2]:g}; with "
         f"--ridge 0, and so LIBLINEAR and the authors' algorithm: {alone[0]:g} x positives^{alone[1]:g}. Programs that "
         f"take more than {options.most_seconds:g} s are left out. {MISSING}",
