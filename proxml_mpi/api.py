@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -20,6 +20,8 @@ from proxml_mpi.settings.predict import DAMPING
 from proxml_mpi.solve.block import Block
 from proxml_mpi.store.model_reader import ModelHeader, read_header, read_index, read_labels
 from proxml_mpi.store.names import read_names
+
+Stored: TypeAlias = "scipy.sparse.csr_array[np.float32] | scipy.sparse.csc_array[np.float32]"
 
 
 class Certificates(NamedTuple):
@@ -41,14 +43,14 @@ class Model:
         header: ModelHeader,
         block: Block,
         index: Index,
-        weights: scipy.sparse.csc_array[np.float32],
+        weights: Stored,
         label_names: tuple[str, ...] | None,
         damping: float = DAMPING,
     ) -> None:
         self.n_features, self.n_labels, self.n_instances = header.n_features, header.n_labels, header.n_instances
         self.attributes = header.attributes
         self.bias = block.bias + np.float32(0)
-        self.weights = weights  # sparse [n_labels, n_features]
+        self._weights = weights
         self.labels: Sequence[str] | Sequence[int] = label_names or range(header.n_labels)
         self.certificates = Certificates(
             block.objective, block.duality_gap, block.n_positives, block.lambda_, block.iterations, block.outcome
@@ -56,6 +58,11 @@ class Model:
         self._index = index
         self._weighting = Weighting(header.attributes["weighting"], bool(header.attributes["normalize"]), header.idf)
         self._damping = Damping.of_model(header.feature_counts, damping, header.path)
+
+    @property
+    def weights(self) -> scipy.sparse.csc_array[np.float32]:
+        """The weights as they are stored, sparse [n_labels, n_features]."""
+        return self._weights.tocsc()
 
     def predict(self, X: Any, k: int = 5, threads: int = 1) -> TopK:
         """Find the best k labels of every row of X, exactly.
@@ -116,6 +123,7 @@ def load_model(path: str | PathLike[str], damping: float = DAMPING, calibrate: b
     header = read_header(Path(path))
     stored, shape = read_index(header), (header.n_labels, header.n_features)
     calibration = calibration_of(header.n_positives, calibrate)
+    weights: Stored
     if stored is not None:
         by_feature, block = stored
         index = stored_index(*by_feature, block.bias, calibration)
@@ -124,6 +132,6 @@ def load_model(path: str | PathLike[str], damping: float = DAMPING, calibrate: b
         block = read_labels(header, 0, header.n_labels)
         by_label = (block.indptr, block.indices, block.data)
         index = build_index(*by_label, block.bias, header.n_features, 0, calibration)
-        weights = scipy.sparse.csr_array((block.data, block.indices, block.indptr), shape=shape).tocsc()
+        weights = scipy.sparse.csr_array((block.data, block.indices, block.indptr), shape=shape)
     names = read_names(header.path, header.n_labels, header.n_features)
     return Model(header, block, index, weights, names.labels, damping)
