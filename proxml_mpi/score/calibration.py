@@ -2,10 +2,10 @@
 
     score of a label = n / (n + K) (1 + w.x + b) - C ln n - 1        n training instances with the label
 
-1 + w.x + b is how far an instance lies beyond a sure negative. Weights that were learned from few positives promise too
-much, so the rarer a label is, the more that is shrunk; and of labels that promise the same, the rarer one says more.
-The order of instances within a label stays. Training, stored weights and certificates know nothing of this;
-docs/quality.md has the reasons.
+1 + w.x + b is how far an instance lies beyond a sure negative. Weights that were learned from few positives are
+believed less, and of labels with equal scores the rarer one comes first: both helped on validation data. The order of
+instances within a label stays. Training, stored weights and certificates know nothing of this; docs/quality.md has the
+numbers.
 """
 
 import math
