@@ -156,7 +156,7 @@ def train_ours(options: argparse.Namespace, name: str, program: str, train_file:
         command = [str(word) for word in (BIN / "proxml-train", path, model, *words)]
         subprocess.run(command, check=True, timeout=options.most_seconds)
         stages: dict[str, float] = json.loads(report.read_text())["processor_seconds"]
-        return sum(stages[name] for name in ("read", "solve", "store"))
+        return sum(stages[stage] for stage in ("read", "solve", "store"))
 
     runs: list[list[float]] = json.loads(record.read_text()) if record.exists() else [[], []]
     while not is_enough(runs[1], share):

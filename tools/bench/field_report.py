@@ -18,20 +18,9 @@ MISSING = (
 )
 METRICS = tuple(f"{name}@{k}" for name in ("P", "nDCG", "PSP", "PSnDCG", "coverage") for k in (1, 3, 5))
 TAIL = "PSP@5, 1-5 positives"
-COLUMNS = ("data", "program", "version", "training s", "ms/instance", "model bytes", "peak bytes", *METRICS, TAIL)
-SHOWN: tuple[str, ...] = (
-    "program",
-    "training s",
-    "ms/instance",
-    "model bytes",
-    "peak bytes",
-    "P@1",
-    "P@3",
-    "P@5",
-    "PSP@1",
-    "PSP@3",
-)
-SHOWN += ("PSP@5", "coverage@5", TAIL)
+COSTS = ("training s", "ms/instance", "model bytes", "peak bytes")
+COLUMNS = ("data", "program", "version", *COSTS, *METRICS, TAIL, "command")
+SHOWN = ("program", *COSTS, "P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "coverage@5", TAIL)
 Row = dict[str, Any]
 
 
@@ -44,17 +33,20 @@ def rule(**options: float) -> tuple[float, float, float]:
 def write_results(rows: list[Row], options: argparse.Namespace) -> None:
     """Write a table for each data set as Markdown, everything as CSV, and draw."""
     RESULTS.mkdir(exist_ok=True)
+    command = (
+        "python tools/bench/field.py ../shared/data --scratch DIR --peers-python peers/bin/python "
+        f"--slow-seconds {options.slow_seconds:g} --most-seconds {options.most_seconds:g} "
+        f"--sets {' '.join(options.sets)}"
+    )
     with (RESULTS / "field.csv").open("w", newline="") as stream:
         writer = csv.DictWriter(stream, COLUMNS, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(row | {"command": command} for row in rows)
     default, alone = rule(), rule(ridge=0.0)
     text = [
         "# The field: ours and the peers, one thread, plain ranking",
         "",
-        "    python tools/bench/field.py ../shared/data --scratch DIR --peers-python peers/bin/python "
-        f"--slow-seconds {options.slow_seconds:g} --most-seconds {options.most_seconds:g} "
-        f"--sets {' '.join(options.sets)}",
+        f"    {command}",
         "",
         f"Python {sys.version.split()[0]}, numpy {np.__version__}, {os.cpu_count()} cores shared with others; "
         "processor time without the start of a program (ours: reading a dataset file, solving and storing, less the "
@@ -69,6 +61,7 @@ def write_results(rows: list[Row], options: argparse.Namespace) -> None:
         text += [f"{r['program']}: {r['version']}." for r in of_set if r["program"].startswith("proxml-mpi")]
     versions = sorted({str(row["version"]).partition(";")[0] for row in rows if row["version"]})
     text += ["", "Versions: " + "; ".join(versions) + "."]
+    text += ["", "[Other calls, and what they differed in](field-notes.md)."]
     (RESULTS / "field.md").write_text("\n".join(text) + "\n", encoding="utf-8")
     draw(rows, options.sets)
 
@@ -80,7 +73,7 @@ def table(rows: list[Row], columns: tuple[str, ...]) -> list[str]:
 
 
 def draw(rows: list[Row], sets: list[str]) -> None:
-    """Draw quality against training time, where matplotlib is."""
+    """Draw quality against training time, where matplotlib is; without Rocchio, so far below that it hides the rest."""
     try:
         import matplotlib
     except ImportError:
@@ -88,13 +81,17 @@ def draw(rows: list[Row], sets: list[str]) -> None:
         return
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullLocator
 
     figure, axes = plt.subplots(2, len(sets), figsize=(4 * len(sets), 7), layout="constrained", squeeze=False)
     for column, name in enumerate(sets):
         for line, metric in enumerate(("P@1", "PSP@5")):
-            for row in (row for row in rows if row["data"] == name and row.get(metric)):
+            for row in (row for row in rows if row["data"] == name and row.get(metric) and row["program"] != "Rocchio"):
                 marker = "*" if row["program"] == "proxml-mpi" else "o"
                 axes[line, column].plot(row["training s"], row[metric], marker, markersize=9, label=row["program"])
             axes[line, column].set(xscale="log", xlabel="training, processor seconds", ylabel=metric, title=name)
+            axes[line, column].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes[line, column].xaxis.set_minor_locator(NullLocator())
+            axes[line, column].xaxis.set_major_formatter("{x:g}")
     axes[0, 0].legend(fontsize=7)
     figure.savefig(RESULTS / "field.png", dpi=100)
