@@ -62,7 +62,8 @@ wait_until() {
     done
 }
 
-# Nodes with more cores than the machine has; every node with folders of its own, or pmix takes them for one.
+# Nodes with more cores than the machine has; every node with folders of its own, or pmix takes them for one. Steps may
+# take long to end on a busy machine: SLURM would take the node out of service after a minute of that.
 write_slurm_conf() {
     local folder=$1 host port
     host=$(hostname -s)
@@ -87,6 +88,7 @@ AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 JobRequeue=1
 KillWait=4
+UnkillableStepTimeout=180
 PropagateResourceLimits=NONE
 StateSaveLocation=$folder/state
 SlurmdSpoolDir=$folder/%n/spool

@@ -30,6 +30,8 @@ say() {
 fail() {
     echo "FAILED: $1" >&2
     tail -n 25 ./*.log >&2
+    timeout 30 sinfo --list-reasons >&2 || true
+    timeout 30 squeue --long >&2 || true
     exit 1
 }
 
@@ -49,6 +51,17 @@ is_settled() {
 expect_state() {
     wait_until 90 is_settled "$1" "$2" || true
     [ "$(state "$1")" = "$2 " ] || fail "job $1 is $(state "$1"), expected $2"
+}
+
+# on_both OUTPUT OPTION... COMMAND...: run on two nodes of two ranks. srun by itself waits for ever for a node that was
+# drained, and for ranks that wait for each other.
+on_both() {
+    local output=$1 status=0
+    shift
+    wait_until 90 cluster_is_idle || fail 'the nodes do not become idle'
+    timeout --kill-after=10 120 srun --immediate=60 --nodes=2 --ntasks-per-node=2 "$@" >"$output" 2>&1 || status=$?
+    [ "$status" != 124 ] || fail "not done after 120 seconds: srun $*"
+    return "$status"
 }
 
 n_equal=0
@@ -124,7 +137,7 @@ expect proxml-train.log 'on each of 2 nodes'
 equal model.h5 alone.h5
 say 'pipeline.sh: training on two nodes (srun --mpi=pmix, parallel HDF5), then prediction; model equal'
 
-srun --mpi=pmix --nodes=2 --ntasks-per-node=2 proxml-doctor --seconds 1 >doctor.log || true
+on_both doctor.log --mpi=pmix proxml-doctor --seconds 1 || true
 expect doctor.log '2 nodes: n1 (2 ranks), n2 (2 ranks)'
 expect doctor.log 'parallel; writing works'
 say 'proxml-doctor sees two nodes of two ranks, and that they write one HDF5 file together'
@@ -172,7 +185,7 @@ expect singletons.h5.log "SLURM_STEP_NUM_TASKS=4.*but MPI sees a world of 1.*use
 [ ! -e singletons.h5 ] || fail 'silent singletons wrote a model'
 say "train.sbatch by srun --mpi=none, silent singletons: $(grep -o 'the launcher started.*' singletons.h5.log)"
 
-if srun --mpi=none --nodes=2 --ntasks-per-node=2 proxml-doctor >broken.log 2>&1; then
+if on_both broken.log --mpi=none proxml-doctor; then
     fail 'the doctor finds nothing wrong with silent singletons'
 fi
 [ "$(grep -c '^change  launch' broken.log)" = 1 ] || fail 'the doctor does not name the broken launch, once'
