@@ -273,6 +273,21 @@ def test_small_steps_that_add_up_do_not_keep_a_label_from_its_optimum() -> None:
     assert found.outcome == Outcome.converged
 
 
+def test_rounding_the_bias_does_not_hold_a_label_up() -> None:
+    # Thousands of instances violate a little: a bias that is float32 from step to step kept the dual bound too low,
+    # until after 30 iterations it no longer was.
+    generator, n_instances = np.random.default_rng(6), 3000
+    X = np.zeros((n_instances, 104))
+    X[0, :3] = 0.3
+    X[1:2500, 2] = generator.uniform(0.02, 0.3, 2499)
+    X[1:4, 0] = generator.uniform(0.1, 0.4, 3)
+    X[1:15, 1] = generator.uniform(0.1, 0.3, 14)
+    others = 4 + generator.integers(100, size=n_instances - 1)
+    X[np.arange(1, n_instances), others] = generator.uniform(0.1, 0.8, n_instances - 1)
+    found = solve(X, [0], 0.1, 2e-5)
+    assert found.outcome == Outcome.converged and found.iterations < 20
+
+
 def test_stop_abandons_a_label_and_leaves_the_workspace_clean() -> None:
     X, positives = random_matrix(32), np.array([1, 2], np.int32)
     prepared = newton.prepare(as_problem(X))

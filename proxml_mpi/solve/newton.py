@@ -25,7 +25,15 @@ from proxml_mpi.solve.newton_data import (
 )
 from proxml_mpi.solve.newton_gather import gather_matrix
 from proxml_mpi.solve.newton_local import solve_local
-from proxml_mpi.solve.newton_score import is_near_enough, leave_small, round_weights, score_all, score_near, spread
+from proxml_mpi.solve.newton_score import (
+    FLOAT_ERROR,
+    is_near_enough,
+    leave_small,
+    round_weights,
+    score_all,
+    score_near,
+    spread,
+)
 from proxml_mpi.solve.newton_select import choose_all_rows, choose_columns, choose_near_rows, clear_local
 from proxml_mpi.solve.newton_step import advance, list_near, list_support, settle_bias
 from proxml_mpi.solve.newton_touch import leave_places, touch_positives
@@ -178,8 +186,14 @@ def solve_label(
         is_rough = is_rare and not is_hard and last == np.inf
         if is_rough:
             leave_small(problem, work, n_columns)
-        # While instances without features violate, the rounding of the bias alone costs too much of the dual bound.
-        is_rounding = not is_rough and not is_open and iteration < 30 and gap_tolerance >= 1e-5 * len(positives)
+        # Where many instances violate a little, all without features above all, the bias alone must not be rounded yet.
+        is_rounding = (
+            not is_rough
+            and not is_open
+            and iteration < 30
+            and gap_tolerance >= 1e-5 * len(positives)
+            and rounding_loss(work, n_columns, n_near, b) <= 0.5 * gap_tolerance
+        )
         n_touched, read = spread(problem, work, n_columns, n_touched, is_rounding)
         n_read += read
         t, new_b, n_near, n_learned, margin = advance(
@@ -237,6 +251,18 @@ def last_violation(
     if with_ridge > enough:
         enough, reach = with_ridge, 10.0
     return 0.5 * enough if worst <= reach * enough else np.inf
+
+
+@inner
+def rounding_loss(work: Workspace, n_columns: int, n_near: int, b: float) -> float:
+    """Return what the dual bound may lose when the bias is rounded to float32: all near instances move together.
+
+    Their sum is the gradient of the bias, and a violation eps of it costs eps (|w|_1 + |b|).
+    """
+    norm = abs(b)
+    for c in range(n_columns):
+        norm += abs(work.columns[U, c])
+    return 2.0 * n_near * FLOAT_ERROR * abs(b) * norm
 
 
 @inner

@@ -7,6 +7,7 @@ instances are read, and while b <= -1 only the violating ones.
 
 import numpy as np
 
+from proxml_mpi.solve.newton_ahead import ROWS_AHEAD, ask_row
 from proxml_mpi.solve.newton_data import (
     GRADIENT,
     MET,
@@ -54,6 +55,9 @@ def certify(
     for position in range(n_rows):
         place = near[position] if common == 0.0 else np.uint32(position + 1)
         i, y = touched[place], sign[place]
+        if position + ROWS_AHEAD < n_rows:
+            ahead = near[position + ROWS_AHEAD] if common == 0.0 else np.uint32(position + 1 + ROWS_AHEAD)
+            ask_row(problem, touched[ahead])
         a = 2.0 * max(0.0, 1.0 - y * (score[place] + bias))
         loss += 0.25 * a * a
         total += a

@@ -5,6 +5,7 @@ Every entry is written, and the next one over it when it was not chosen: a branc
 
 import numpy as np
 
+from proxml_mpi.solve.newton_ahead import COLUMNS_AHEAD, ROWS_AHEAD, ask_column, ask_row
 from proxml_mpi.solve.newton_data import (
     ACTIVE,
     ALL,
@@ -54,6 +55,8 @@ def gather_columns(problem: NewtonProblem, work: Workspace, local: Local, n_colu
     for c in range(n_columns):
         j = feature[c]
         start[c] = end
+        if c + COLUMNS_AHEAD < n_columns:
+            ask_column(problem, feature[c + COLUMNS_AHEAD])
         for entry in range(problem.column_start[j], problem.column_start[j + 1]):
             r = row[problem.column_instance[entry]]
             local.row[end] = r - UNIT
@@ -76,6 +79,8 @@ def gather_rows(problem: NewtonProblem, work: Workspace, local: Local, n_rows: i
     end = NONE
     for r in range(n_rows):
         i = touched[chosen[r]]
+        if r + ROWS_AHEAD < n_rows:
+            ask_row(problem, touched[chosen[r + ROWS_AHEAD]])
         for entry in range(problem.row_start[i], problem.row_start[i + 1]):
             c = column[problem.row_feature[entry]]
             kept_column[end] = c - UNIT

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from proxml_mpi.solve.newton_ahead import COLUMNS_AHEAD, ROWS_AHEAD, ask_column, ask_row
 from proxml_mpi.solve.newton_data import (
     CHANGE,
     CURVATURE,
@@ -61,6 +62,8 @@ def spread(
     n_read = 0
     for c in range(n_columns):
         j = work.features[FEATURE, c]
+        if c + COLUMNS_AHEAD < n_columns:
+            ask_column(problem, work.features[FEATURE, c + COLUMNS_AHEAD])
         if is_rounding:
             u[c] = np.float32(u[c])
         change[c] = u[c] - work.columns[WEIGHT, j]
@@ -113,6 +116,8 @@ def score_near(problem: NewtonProblem, work: Workspace, n_near: int) -> int:
     n_read = 0
     for position in range(n_near):
         i = touched[near[position]]
+        if position + ROWS_AHEAD < n_near:
+            ask_row(problem, touched[near[position + ROWS_AHEAD]])
         total = 0.0
         for entry in range(problem.row_start[i], problem.row_start[i + 1]):
             total += weight[problem.row_feature[entry]] * problem.row_value[entry]
@@ -130,6 +135,8 @@ def score_all(problem: NewtonProblem, work: Workspace, n_support: int, n_touched
     n_read = 0
     for position in range(n_support):
         j = work.features[SUPPORT, position]
+        if position + COLUMNS_AHEAD < n_support:
+            ask_column(problem, work.features[SUPPORT, position + COLUMNS_AHEAD])
         n_read += length(problem.column_start, j)
         n_touched = scatter_new(problem, work, j, work.columns[WEIGHT, j], score, n_touched)
     return n_touched, n_read
