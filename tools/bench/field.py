@@ -1,6 +1,6 @@
 """The field: every program on the same data, judged by the same evaluator: time, size, memory, quality.
 
-    python tools/bench/field.py DATA --scratch DIR --peers-python PYTHON [--sets NAME ...]
+    python tools/bench/field.py DATA --scratch DIR --peers-python PYTHON [--sets NAME ...] [--programs NAME ...]
 
 DATA holds NAME/train.txt.xz and NAME/test.txt.xz. The peers need an interpreter of their own, since libpecos wants
 numpy < 2: python -m venv peers; peers/bin/pip install libpecos omikuji napkinxc. LIBLINEAR comes with our extra
@@ -11,7 +11,8 @@ machine are everybody's; and the least of the runs within ten seconds, at least 
 instances in memory. Programs that solve one label after the other for hours (LIBLINEAR, the authors'
 algorithm) get --slow-seconds a data set, labels in random order: when these end first, the training time is
 extrapolated and there is nothing to judge. What DIR has from an earlier run is used again. Ranking is plain for
-everybody. Writes field.csv, field.md and, with the extra plots, field.png into tools/bench/results.
+everybody. Writes field.csv, field.md and, with the extra plots, field.png into tools/bench/results; with --programs,
+which leaves all other programs out, --results names these files, so that a part does not replace the whole.
 """
 
 import argparse
@@ -50,6 +51,8 @@ OURS = {
     "proxml-mpi --ridge 0": ("--ridge", "0"),
     "proxml-mpi, DiSMEC": ("--penalty", "l2", "--prune", "0.01"),
 }
+SLOW = ("LIBLINEAR -s 5, eps 0.01", "authors' algorithm")
+PROGRAMS = (*OURS, *SLOW, *PEERS)
 SolveLabel = Callable[[NDArray[np.int32], float], tuple[NDArray[np.float64], float]]
 
 
@@ -60,9 +63,13 @@ def main() -> None:
     parser.add_argument("--scratch", type=Path, required=True)
     parser.add_argument("--peers-python", required=True)
     parser.add_argument("--sets", nargs="+", default=SETS)
+    parser.add_argument("--programs", nargs="+", default=PROGRAMS, choices=PROGRAMS)
+    parser.add_argument("--results", default="field", help="the name of the files that are written")
     parser.add_argument("--slow-seconds", type=float, default=120.0)
     parser.add_argument("--most-seconds", type=float, default=1200.0, help="a program that takes longer is left out")
     options = parser.parse_args()
+    if set(options.programs) != set(PROGRAMS) and options.results == "field":
+        parser.error("a part of the programs needs another name of --results than that of the whole")
     options.scratch.mkdir(parents=True, exist_ok=True)
     write_results([row for name in options.sets for row in rows_of(name, options)], options)
 
@@ -82,9 +89,10 @@ def compare(name: str, options: argparse.Namespace) -> list[Row]:
     train, test = read_text(train_file), read_text(options.data / name / "test.txt.xz")
     files = [save(options.scratch, f"{name}-{part}", data) for part, data in (("train", train), ("test", test))]
     late = take_turns(options, name, train_file, files)
-    rows = [ours(options, name, program, train_file, test) for program in OURS if program not in late]
+    timely = [program for program in options.programs if program not in late]
+    rows = [ours(options, name, program, train_file, test) for program in OURS if program in timely]
     rows += slow(options, train, test)
-    rows += [theirs(options, peer, name, files) for peer in PEERS if peer not in late]
+    rows += [theirs(options, peer, name, files) for peer in PEERS if peer in timely]
     rows += [not_done(options, program) for program in late]
     return judge(rows, name, train, test)
 
@@ -93,7 +101,7 @@ def take_turns(options: argparse.Namespace, name: str, train_file: Path, files: 
     """Train all programs as often as their times want, each a part of its runs at a time; return those too slow."""
     late: list[str] = []
     for turn in range(1, TURNS + 1):
-        for program in (program for program in (*OURS, *PEERS) if program not in late):
+        for program in (program for program in options.programs if program not in (*SLOW, *late)):
             try:
                 if program in OURS:
                     train_ours(options, name, program, train_file, turn / TURNS)
@@ -215,6 +223,8 @@ def milliseconds(predict: Callable[[], Any], test: Dataset) -> float:
 
 def slow(options: argparse.Namespace, train: Dataset, test: Dataset) -> list[Row]:
     """Run the programs that take one label after the other, at our lambdas."""
+    if not set(SLOW) & set(options.programs):
+        return []
     weighting = Weighting.fit(train, "none", normalize=True)
     problem = make_problem(*weighting.apply(train.features), train.n_features)
     shape = (test.n_instances, test.n_features)
@@ -226,11 +236,12 @@ def slow(options: argparse.Namespace, train: Dataset, test: Dataset) -> list[Row
     def ccd(positives: NDArray[np.int32], penalty: float) -> tuple[NDArray[np.float64], float]:
         return liblinear.solve(positives, penalty, 0.01)[:2]
 
-    programs: dict[str, SolveLabel] = {"LIBLINEAR -s 5, eps 0.01": ccd, "authors' algorithm": authors.solve}
+    programs: dict[str, SolveLabel] = dict(zip(SLOW, (ccd, authors.solve), strict=True))
     return [
         {"program": name, "version": "made again here" if "authors" in name else "liblinear-official"}
         | one_by_one(solve, problem, train, X, test, options.slow_seconds)
         for name, solve in programs.items()
+        if name in options.programs
     ]
 
 

@@ -3,6 +3,7 @@
 import argparse
 import csv
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,9 @@ def write_results(rows: list[Row], options: argparse.Namespace) -> None:
         f"--slow-seconds {options.slow_seconds:g} --most-seconds {options.most_seconds:g} "
         f"--sets {' '.join(options.sets)}"
     )
-    with (RESULTS / "field.csv").open("w", newline="") as stream:
+    if options.results != "field":
+        command += f" --results {options.results} --programs {shlex.join(options.programs)}"
+    with (RESULTS / f"{options.results}.csv").open("w", newline="") as stream:
         writer = csv.DictWriter(stream, COLUMNS, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(row | {"command": command} for row in rows)
@@ -62,8 +65,8 @@ def write_results(rows: list[Row], options: argparse.Namespace) -> None:
     versions = sorted({str(row["version"]).partition(";")[0] for row in rows if row["version"]})
     text += ["", "Versions: " + "; ".join(versions) + "."]
     text += ["", "[Other calls, and what they differed in](field-notes.md)."]
-    (RESULTS / "field.md").write_text("\n".join(text) + "\n", encoding="utf-8")
-    draw(rows, options.sets)
+    (RESULTS / f"{options.results}.md").write_text("\n".join(text) + "\n", encoding="utf-8")
+    draw(rows, options.sets, RESULTS / f"{options.results}.png")
 
 
 def table(rows: list[Row], columns: tuple[str, ...]) -> list[str]:
@@ -72,7 +75,7 @@ def table(rows: list[Row], columns: tuple[str, ...]) -> list[str]:
     return ["| " + " | ".join(f"{v:,}" if isinstance(v, int) else str(v) for v in line) + " |" for line in lines]
 
 
-def draw(rows: list[Row], sets: list[str]) -> None:
+def draw(rows: list[Row], sets: list[str], target: Path) -> None:
     """Draw quality against training time, where matplotlib is; without Rocchio, so far below that it hides the rest."""
     try:
         import matplotlib
@@ -94,4 +97,4 @@ def draw(rows: list[Row], sets: list[str]) -> None:
             axes[line, column].xaxis.set_minor_locator(NullLocator())
             axes[line, column].xaxis.set_major_formatter("{x:g}")
     axes[0, 0].legend(fontsize=7)
-    figure.savefig(RESULTS / "field.png", dpi=100)
+    figure.savefig(target, dpi=100)
