@@ -11,8 +11,8 @@ machine are everybody's; and the least of the runs within ten seconds, at least 
 instances in memory. Programs that solve one label after the other for hours (LIBLINEAR, the authors'
 algorithm) get --slow-seconds a data set, labels in random order: when these end first, the training time is
 extrapolated and there is nothing to judge. What DIR has from an earlier run is used again. Ranking is plain for
-everybody. Writes field.csv, field.md and, with the extra plots, field.png into tools/bench/results; with --programs,
-which leaves all other programs out, --results names these files, so that a part does not replace the whole.
+everybody. Writes field.csv, field.md and, with the extra plots, field.png into tools/bench/results. With --programs,
+which leaves all other programs out, --results names the tables, so that a part does not replace the whole; no plot.
 """
 
 import argparse

@@ -66,7 +66,8 @@ def write_results(rows: list[Row], options: argparse.Namespace) -> None:
     text += ["", "Versions: " + "; ".join(versions) + "."]
     text += ["", "[Other calls, and what they differed in](field-notes.md)."]
     (RESULTS / f"{options.results}.md").write_text("\n".join(text) + "\n", encoding="utf-8")
-    draw(rows, options.sets, RESULTS / f"{options.results}.png")
+    if options.results == "field":
+        draw(rows, options.sets)
 
 
 def table(rows: list[Row], columns: tuple[str, ...]) -> list[str]:
@@ -75,7 +76,7 @@ def table(rows: list[Row], columns: tuple[str, ...]) -> list[str]:
     return ["| " + " | ".join(f"{v:,}" if isinstance(v, int) else str(v) for v in line) + " |" for line in lines]
 
 
-def draw(rows: list[Row], sets: list[str], target: Path) -> None:
+def draw(rows: list[Row], sets: list[str]) -> None:
     """Draw quality against training time, where matplotlib is; without Rocchio, so far below that it hides the rest."""
     try:
         import matplotlib
@@ -97,4 +98,4 @@ def draw(rows: list[Row], sets: list[str], target: Path) -> None:
             axes[line, column].xaxis.set_minor_locator(NullLocator())
             axes[line, column].xaxis.set_major_formatter("{x:g}")
     axes[0, 0].legend(fontsize=7)
-    figure.savefig(target, dpi=100)
+    figure.savefig(RESULTS / "field.png", dpi=100)
