@@ -157,7 +157,7 @@ def solve_label(
             n_rows = n_touched
             n_read += read
         else:
-            n_rows = choose_near_rows(work, n_near, n_learned)
+            n_rows, n_touched = choose_near_rows(problem, work, n_near, n_learned, n_columns, n_touched)
         if is_open:
             n_group = n_all - n_rows
         local, read = gather_matrix(problem, work, local, n_rows, n_columns)

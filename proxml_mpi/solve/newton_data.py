@@ -46,6 +46,7 @@ ALL, FEW = range(2)
 WEIGHT, GRADIENT, U, OLD, CHANGE, SUM, SQUARE, CURVATURE, TRIAL, HISTORY = range(10)
 BLOCK = 32  # places that are looked at together
 N_HISTORY = 6
+N_TOP = 2  # instances of a feature that join the local problem with it
 ENTRY_BYTES = 16  # of an entry of a local matrix: as one of all rows, and of the active ones
 FIRST_ENTRIES = 1 << 24  # room for local matrices; larger ones get their own, label by label
 MOST_DIRECT = 128  # weights that are solved for directly
@@ -67,6 +68,7 @@ class NewtonProblem(NamedTuple):
     column_sum: NDArray[np.float64]  # [n_features], over the instances that may serve as negatives
     column_order: NDArray[np.uint32]  # [n_features], by falling |column_sum|
     column_price: NDArray[np.float64]  # [n_features], by which a violation is divided: norm^1.5, over all instances
+    column_top: NDArray[np.uint32]  # [n_features, N_TOP], the negatives with the largest values, or n_instances
     largest_value: float  # of |x|
     n_negative: int  # number of ones in negative
 
@@ -102,6 +104,7 @@ def newton_problem(
     column_sum: NDArray[np.float64],
     column_order: NDArray[np.int32],
     column_price: NDArray[np.float64],
+    column_top: NDArray[np.int32],
 ) -> NewtonProblem:
     """See a problem and the sums of its negatives as kernels do; copies nothing."""
     values = problem.column_value
@@ -116,6 +119,7 @@ def newton_problem(
         column_sum,
         column_order.view(np.uint32),
         column_price,
+        column_top.view(np.uint32),
         float(max(values.max(initial=0.0), -values.min(initial=0.0))),
         int(negative.sum()),
     )
@@ -133,7 +137,33 @@ def prepare(problem: Problem, negative: NDArray[np.uint8] | None = None) -> Newt
         squares[filled] = np.add.reduceat(np.square(problem.column_value, dtype=float), problem.column_start[filled])
     order = np.argsort(-np.abs(sums), kind="stable").astype(np.int32)
     norms = np.sqrt(squares)
-    return newton_problem(problem, marks, sums, order, norms * np.sqrt(norms))  # exactly rounded; a power is not
+    prices = norms * np.sqrt(norms)  # exactly rounded; a power is not
+    top = find_top(problem.column_start, problem.column_instance, problem.column_value, marks)
+    return newton_problem(problem, marks, sums, order, prices, top)
+
+
+@outer
+def find_top(
+    column_start: NDArray[np.int64],
+    column_instance: NDArray[np.int32],
+    column_value: NDArray[np.float32],
+    negative: NDArray[np.uint8],
+) -> NDArray[np.int32]:
+    """Return [n_features, N_TOP], the negatives with the largest |x| of every feature, and n_instances for none."""
+    n_features = len(column_start) - 1
+    top = np.full((n_features, N_TOP), len(negative), np.int32)
+    sizes = np.empty(N_TOP)
+    for j in range(n_features):
+        sizes[:] = 0.0
+        for entry in range(column_start[j], column_start[j + 1]):
+            size, i = abs(column_value[entry]), column_instance[entry]
+            if negative[i] and size > sizes[N_TOP - 1]:
+                at = N_TOP - 1
+                while at > 0 and size > sizes[at - 1]:
+                    sizes[at], top[j, at] = sizes[at - 1], top[j, at - 1]
+                    at -= 1
+                sizes[at], top[j, at] = size, i
+    return top
 
 
 def local_bytes(n_entries: int) -> int:

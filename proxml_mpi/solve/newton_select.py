@@ -13,8 +13,10 @@ from proxml_mpi.solve.newton_data import (
     LOCAL_SCORE,
     LOCAL_SIGN,
     MET,
+    N_TOP,
     NEAR,
     OLD,
+    PLACE,
     ROW,
     SCORE,
     SIGN,
@@ -27,7 +29,7 @@ from proxml_mpi.solve.newton_data import (
     inner,
     length,
 )
-from proxml_mpi.solve.newton_touch import touch_column
+from proxml_mpi.solve.newton_touch import touch, touch_column
 
 
 @inner
@@ -122,8 +124,14 @@ def nth_largest(values: NDArray[np.float64], n: int, k: int, copy: NDArray[np.fl
 
 
 @inner
-def choose_near_rows(work: Workspace, n_near: int, n_learned: int) -> int:
-    """List the instances that violate or nearly so, and the learned ones; return their number."""
+def choose_near_rows(
+    problem: NewtonProblem, work: Workspace, n_near: int, n_learned: int, n_columns: int, n_touched: int
+) -> tuple[int, int]:
+    """List the instances that violate or nearly so, the learned ones and some of new columns; count rows and touched.
+
+    Of a feature without a weight the local problem would know no negative, and give it a weight that many violate:
+    those with the largest values are the first to do so, and stand for the others.
+    """
     touched, row, chosen = work.instances[TOUCHED], work.instances[ROW], work.instances[CHOSEN]
     near, learned = work.instances[NEAR], work.instances[LEARNED]
     for position in range(n_near):
@@ -136,8 +144,17 @@ def choose_near_rows(work: Workspace, n_near: int, n_learned: int) -> int:
             chosen[n_rows] = place
             n_rows += 1
             row[touched[place]] = n_rows
+    for c in range(n_columns):
+        j = work.features[FEATURE, c]
+        if work.columns[WEIGHT, j] == 0.0:
+            for i in problem.column_top[j]:
+                if i < len(problem.negative) and row[i] == 0:
+                    n_touched = touch(work, i, n_touched)
+                    chosen[n_rows] = work.instances[PLACE, i]
+                    n_rows += 1
+                    row[i] = n_rows
     fill_rows(work, n_rows)
-    return n_rows
+    return n_rows, n_touched
 
 
 @inner

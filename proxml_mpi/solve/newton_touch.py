@@ -24,6 +24,16 @@ def touch_positives(work: Workspace, positives: NDArray[np.int32]) -> int:
 
 
 @inner
+def touch(work: Workspace, i: int, n_touched: int) -> int:
+    """Give instance i a place if it has none; return the new number of touched instances."""
+    if work.instances[PLACE, i] == 0:
+        n_touched += 1
+        work.instances[PLACE, i] = n_touched
+        work.instances[TOUCHED, n_touched] = i
+    return n_touched
+
+
+@inner
 def touch_column(problem: NewtonProblem, work: Workspace, j: int, n_touched: int) -> int:
     """Give places to the instances of column j that have none; return the new number of touched instances."""
     places, touched = work.instances[PLACE], work.instances[TOUCHED]

@@ -31,6 +31,7 @@ class Negatives(NamedTuple):
     column_sum: NDArray[np.float64]  # [n_features], over those instances
     column_order: NDArray[np.int32]  # [n_features], by falling |column_sum|
     column_price: NDArray[np.float64]  # [n_features], see NewtonProblem
+    column_top: NDArray[np.int32]  # [n_features, N_TOP], see NewtonProblem
 
 
 def sum_negatives(problem: Problem, fraction: float = 1.0, seed: int = 0) -> Negatives:
@@ -38,8 +39,8 @@ def sum_negatives(problem: Problem, fraction: float = 1.0, seed: int = 0) -> Neg
     n_instances = len(problem.row_start) - 1
     negative = (np.random.default_rng(seed).random(n_instances) < fraction).astype(np.uint8)
     prepared = newton.prepare(problem, negative)
-    order = prepared.column_order.view(np.int32)
-    return Negatives(prepared.negative, prepared.column_sum, order, prepared.column_price)
+    order, top = prepared.column_order.view(np.int32), prepared.column_top.view(np.int32)
+    return Negatives(prepared.negative, prepared.column_sum, order, prepared.column_price, top)
 
 
 @dataclass(frozen=True)
