@@ -36,7 +36,7 @@ from proxml_mpi.solve.newton_score import (
 )
 from proxml_mpi.solve.newton_select import choose_all_rows, choose_columns, choose_near_rows, clear_local
 from proxml_mpi.solve.newton_step import advance, list_near, list_support, settle_bias
-from proxml_mpi.solve.newton_touch import leave_places, touch_positives
+from proxml_mpi.solve.newton_touch import leave_places, touch_all, touch_positives
 from proxml_mpi.solve.problem import COLD, Outcome, Solution, Start
 
 __all__ = [
@@ -57,6 +57,7 @@ ACCURACY = 0.25  # of the local problem, relative to the violation that it is to
 # violates is not known, and leave a local problem after two models of many sweeps rather than three of few.
 RARE, RARE_WITH_RIDGE = 64, 32
 HARD = 8  # iterations; labels that take more keep every row that they have learned, and solve better
+MUCH = 0.5  # entries that a step reads, per instance; a label that reads more has all instances in order from then on
 MOST_MODELS, MOST_SWEEPS = 8, 20  # of a local problem, of a model
 RUN_ON = np.zeros(1, np.uint8)
 Found = tuple[NDArray[np.int32], NDArray[np.float32], float, float, float, int, int, int]
@@ -87,7 +88,7 @@ def solve_label(
     for i in positives:
         if problem.negative[i]:
             n_candidates -= 1
-    n_touched = touch_positives(work, positives)
+    n_touched, n_spread, in_order = touch_positives(work, positives), 0, False
     n_all = n_candidates + len(positives)
     is_rare = len(positives) <= (RARE_WITH_RIDGE if ridge > 0.0 else RARE)
     n_models, n_sweeps = (3, 8) if is_rare else (2, MOST_SWEEPS)
@@ -101,8 +102,8 @@ def solve_label(
             work.features[SUPPORT, n_support] = start_features[k]
             weight[start_features[k]] = start_weights[k]
             n_support += start_weights[k] != 0.0
-        n_touched, n_read = score_all(problem, work, n_support, n_touched)
-    n_near, n_learned = list_near(work, len(positives), n_touched, b), 0
+        n_touched, n_read = score_all(problem, work, n_support, n_touched, in_order)
+    n_near, n_learned = list_near(work, positives, n_touched, b), 0
     best_dual, objective, gap = 0.0, np.inf, np.inf
     is_rounded, is_stale, accuracy = n_support == 0, False, ACCURACY
     room = 0.0  # by how much an instance that is not near can move before it violates
@@ -131,15 +132,17 @@ def solve_label(
             if is_stale:
                 read = score_near(problem, work, n_near)
             else:
-                n_touched, read = score_all(problem, work, n_support, n_touched)
-                n_near = list_near(work, len(positives), n_touched, b)
+                n_touched, read = score_all(problem, work, n_support, n_touched, in_order)
+                n_near = list_near(work, positives, n_touched, b)
             n_read += read
             is_rounded = True
             continue
         if is_stale:
-            n_touched, read = score_all(problem, work, n_support, n_touched)
-            n_near, is_stale = list_near(work, len(positives), n_touched, b), False
+            n_touched, read = score_all(problem, work, n_support, n_touched, in_order)
+            n_near, is_stale = list_near(work, positives, n_touched, b), False
             n_read += read
+        if not in_order and n_spread > MUCH * n_all and problem.n_negative == len(problem.negative):
+            n_touched, in_order = touch_all(work, positives, n_touched, n_near, n_learned), True
         iteration += 1
         common = 2.0 * max(0.0, 1.0 + b)
         n_new = count_new(len(positives), n_support, n_columns, ridge)
@@ -194,11 +197,12 @@ def solve_label(
             and gap_tolerance >= 1e-5 * len(positives)
             and rounding_loss(work, n_columns, n_near, b) <= 0.5 * gap_tolerance
         )
-        n_touched, read = spread(problem, work, n_columns, n_touched, is_rounding)
+        n_touched, read = spread(problem, work, n_columns, n_touched, in_order, is_rounding)
+        n_spread = read
         n_read += read
         t, new_b, n_near, n_learned, margin = advance(
             work,
-            len(positives),
+            positives,
             n_columns,
             n_touched,
             n_all - n_touched,
@@ -219,7 +223,7 @@ def solve_label(
         is_rounded = is_rounding and t == 1.0
         # A step that leads nowhere lacked rows or accuracy: take all rows, and solve better, until one does.
         accuracy = ACCURACY if t > 0.01 else 0.3 * accuracy
-    leave_places(problem, work, len(positives), n_touched)
+    leave_places(problem, work, positives, n_touched)
     return finish(work, n_support, b, objective, gap, iteration, outcome, n_read)
 
 

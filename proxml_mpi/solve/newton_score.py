@@ -19,7 +19,7 @@ from proxml_mpi.solve.newton_data import (
     inner,
     length,
 )
-from proxml_mpi.solve.newton_touch import scatter, scatter_new
+from proxml_mpi.solve.newton_touch import scatter, scatter_in_order, scatter_new
 
 LEAST_GAIN = 0.01  # of a change, per entry that it reads, relative to all changes together
 FLOAT_ERROR = 2.0**-24  # of rounding to float32, relative
@@ -52,7 +52,7 @@ def leave_small(problem: NewtonProblem, work: Workspace, n_columns: int) -> None
 
 @inner
 def spread(
-    problem: NewtonProblem, work: Workspace, n_columns: int, n_touched: int, is_rounding: bool
+    problem: NewtonProblem, work: Workspace, n_columns: int, n_touched: int, in_order: bool, is_rounding: bool
 ) -> tuple[int, int]:
     """Fill SHIFT with X (u - w) and CHANGE with u - w; return the number of touched instances and entries read.
 
@@ -69,7 +69,9 @@ def spread(
         change[c] = u[c] - work.columns[WEIGHT, j]
         if change[c] != 0.0:
             n_read += length(problem.column_start, j)
-            if work.columns[WEIGHT, j] == 0.0:
+            if in_order:
+                scatter_in_order(problem, j, change[c], shift)
+            elif work.columns[WEIGHT, j] == 0.0:
                 n_touched = scatter_new(problem, work, j, change[c], shift, n_touched)
             else:
                 scatter(problem, work, j, change[c], shift)
@@ -127,7 +129,9 @@ def score_near(problem: NewtonProblem, work: Workspace, n_near: int) -> int:
 
 
 @inner
-def score_all(problem: NewtonProblem, work: Workspace, n_support: int, n_touched: int) -> tuple[int, int]:
+def score_all(
+    problem: NewtonProblem, work: Workspace, n_support: int, n_touched: int, in_order: bool
+) -> tuple[int, int]:
     """Compute all scores afresh, so that what is certified has not drifted; return n_touched, entries read."""
     score = work.rows[SCORE]
     for place in range(1, n_touched + 1):
@@ -138,5 +142,8 @@ def score_all(problem: NewtonProblem, work: Workspace, n_support: int, n_touched
         if position + COLUMNS_AHEAD < n_support:
             ask_column(problem, work.features[SUPPORT, position + COLUMNS_AHEAD])
         n_read += length(problem.column_start, j)
-        n_touched = scatter_new(problem, work, j, work.columns[WEIGHT, j], score, n_touched)
+        if in_order:
+            scatter_in_order(problem, j, work.columns[WEIGHT, j], score)
+        else:
+            n_touched = scatter_new(problem, work, j, work.columns[WEIGHT, j], score, n_touched)
     return n_touched, n_read

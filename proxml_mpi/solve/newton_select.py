@@ -13,7 +13,6 @@ from proxml_mpi.solve.newton_data import (
     LOCAL_SCORE,
     LOCAL_SIGN,
     MET,
-    N_TOP,
     NEAR,
     OLD,
     PLACE,

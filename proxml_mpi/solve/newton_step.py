@@ -10,6 +10,7 @@ from proxml_mpi.solve.newton_data import (
     LEARNED,
     NEAR,
     OLD,
+    PLACE,
     ROW,
     SCORE,
     SHIFT,
@@ -32,23 +33,27 @@ ROUNDING = 1e-5  # the least margin: more than the rounding of the bias to float
 
 
 @inner
-def list_near(work: Workspace, n_positives: int, n_touched: int, b: float, margin: float = MARGIN) -> int:
+def list_near(work: Workspace, positives: NDArray[np.int32], n_touched: int, b: float) -> int:
     """List the touched instances whose v lies above minus the margin; return their number. All shifts are zero."""
     near, sign, score, shift = work.instances[NEAR], work.rows[SIGN], work.rows[SCORE], work.rows[SHIFT]
-    n_near = 0
+    places, n_near = work.instances[PLACE], 0
+    for i in positives:
+        place = places[i]
+        near[n_near] = place
+        n_near += 1.0 - (score[place] + b) > -MARGIN
     for first in range(1, n_touched + 1, BLOCK):
         block = slice(first, first + BLOCK)
-        if first <= n_positives or has_near(score[block], shift[block], b, 0.0, margin):
+        if has_near(score[block], shift[block], b, 0.0, MARGIN):
             for place in range(first, min(first + BLOCK, n_touched + 1)):
                 near[n_near] = place
-                n_near += 1.0 - sign[place] * (score[place] + b) > -margin
+                n_near += (1.0 + (score[place] + b) > -MARGIN) & (sign[place] < 0.0)
     return n_near
 
 
 @inner
 def advance(
     work: Workspace,
-    n_positives: int,
+    positives: NDArray[np.int32],
     n_columns: int,
     n_touched: int,
     n_untouched: int,
@@ -67,7 +72,7 @@ def advance(
     """
     sign, score, shift = work.rows[SIGN], work.rows[SCORE], work.rows[SHIFT]
     violation, slopes = work.rows[VIOLATION], work.rows[SLOPE]
-    near, learned = work.instances[NEAR], work.instances[LEARNED]
+    places, near, learned = work.instances[PLACE], work.instances[NEAR], work.instances[LEARNED]
     u, change, old, weight = work.columns[U], work.columns[CHANGE], work.columns[OLD], work.columns[WEIGHT]
     step = new_b - b
     largest = 0.0
@@ -75,18 +80,26 @@ def advance(
         largest = max(largest, abs(shift[near[position]] + step))
     margin = max(ROUNDING, MARGIN * min(1.0, largest))
     n_lines, n_known, n_close = 0, n_learned, 0
+    for i in positives:
+        place = places[i]
+        v, slope = 1.0 - (score[place] + b), -(shift[place] + step)
+        near[n_close] = place
+        n_close += max(v, v + slope) > -margin
+        violation[n_lines] = v
+        slopes[n_lines] = slope
+        n_lines += max(v, v + slope) > 0.0
     for first in range(1, n_touched + 1, BLOCK):
         block = slice(first, first + BLOCK)
-        if first > n_positives and not has_near(score[block], shift[block], b, step, margin):
+        if not has_near(score[block], shift[block], b, step, margin):
             continue
         for place in range(first, min(first + BLOCK, n_touched + 1)):
-            v = 1.0 - sign[place] * (score[place] + b)
-            slope = -sign[place] * (shift[place] + step)
+            v, slope = 1.0 + (score[place] + b), shift[place] + step
+            is_negative = sign[place] < 0.0
             near[n_close] = place
-            n_close += max(v, v + slope) > -margin
+            n_close += (max(v, v + slope) > -margin) & is_negative
             violation[n_lines] = v
             slopes[n_lines] = slope
-            n_lines += max(v, v + slope) > 0.0
+            n_lines += (max(v, v + slope) > 0.0) & is_negative
     for position in range(n_close):
         place = near[position]
         after = 1.0 - sign[place] * (score[place] + b + shift[place] + step)
@@ -119,7 +132,7 @@ def advance(
 
 @inner
 def has_near(score: NDArray[np.float64], shift: NDArray[np.float64], b: float, step: float, margin: float) -> bool:
-    """Tell whether a negative of the block violates or nearly so, before or after the step: several at once."""
+    """Tell whether some of the block would violate or nearly so as negatives, before or after the step: all at once."""
     count = 0
     for k in range(BLOCK):
         v = 1.0 + (score[k] + b)
