@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from proxml_mpi.solve import newton
 from proxml_mpi.solve.forward_backward import ForwardBackward
 from proxml_mpi.solve.labels import solve_labels
-from proxml_mpi.solve.newton_data import PLACE
+from proxml_mpi.solve.newton_data import (
+    COLUMN,
+    GRADIENT,
+    MOST_DIRECT,
+    PLACE,
+    ROW,
+    SCORE,
+    SHIFT,
+    SIGN,
+    WEIGHT,
+)
 from proxml_mpi.solve.objective import largest_useful_penalty
 from proxml_mpi.solve.problem import COLD, Outcome, Problem, Solution, Start, make_problem
 from proxml_mpi.solve.solvers import Plan, make_solver
@@ -259,18 +269,30 @@ def test_no_iteration_raises_the_objective(ridge: float) -> None:
         assert np.all(np.diff(objectives) <= 1e-6)
 
 
-def test_small_steps_that_add_up_do_not_keep_a_label_from_its_optimum() -> None:
-    # Neighbouring features are nearly equal: every step of a sweep is small, and they all go the same way. With models
-    # minimised to the largest step alone this took 137 iterations.
-    generator, n_instances, n_features, likeness = np.random.default_rng(1), 600, 450, 0.99
+def chained_features(likeness: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return features each of which is nearly the one before, and many positives that have nothing to do with them."""
+    generator, n_instances, n_features = np.random.default_rng(1), 600, 450
     X = generator.normal(size=(n_instances, n_features))
     for j in range(1, n_features):
         X[:, j] = likeness * X[:, j - 1] + np.sqrt(1 - likeness**2) * X[:, j]
     X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, np.sort(generator.choice(n_instances, 220, replace=False)).astype(np.int32)
+
+
+def test_small_steps_that_add_up_do_not_keep_a_label_from_its_optimum() -> None:
+    # Neighbouring features are nearly equal: every step of a sweep is small, and they all go the same way. With models
+    # minimised to the largest step alone this took 137 iterations.
+    X, positives = chained_features(0.99)
     prepared = newton.prepare(as_problem(X))
-    positives = np.sort(generator.choice(n_instances, 220, replace=False)).astype(np.int32)
     found = newton.solve(prepared, newton.workspace(prepared), positives, 0.1, 0.22, 40)
     assert found.outcome == Outcome.converged
+
+
+def test_sweeps_that_lead_nowhere_do_not_keep_a_large_support_from_its_optimum() -> None:
+    X, positives = chained_features(0.999)
+    prepared = newton.prepare(as_problem(X))
+    found = newton.solve(prepared, newton.workspace(prepared), positives, 0.01, 1e-6 * len(positives), 60)
+    assert found.outcome == Outcome.converged and len(found.features) > MOST_DIRECT
 
 
 def test_rounding_the_bias_does_not_hold_a_label_up() -> None:
@@ -326,6 +348,34 @@ def test_order_threads_and_used_workspaces_change_no_bit() -> None:
     forwards = all_labels(np.arange(40), 1)
     backwards = all_labels(np.arange(40)[::-1], 3)
     assert all(same(forwards[label], backwards[label]) for label in range(40))
+
+
+@pytest.mark.parametrize("density", [0.1, 0.6])  # some instances are touched; all are, and their places in order
+def test_a_workspace_is_as_it_was_before(density: float) -> None:
+    X, generator = random_matrix(35, 300, 40, density), np.random.default_rng(35)
+    prepared = newton.prepare(as_problem(X))
+    used, new = newton.workspace(prepared), newton.workspace(prepared)
+    for n_positives in (1, 7, 90):
+        positives = np.sort(generator.permutation(300)[:n_positives]).astype(np.int32)
+        found = newton.solve(prepared, used, positives, 0.1, 1e-6)
+        assert found.outcome == Outcome.converged and len(found.features)
+        assert np.array_equal(used.instances[[PLACE, ROW]], new.instances[[PLACE, ROW]])
+        assert np.array_equal(used.rows[[SIGN, SCORE, SHIFT], :301], new.rows[[SIGN, SCORE, SHIFT], :301])
+        assert not used.columns[[WEIGHT, GRADIENT]].any() and not used.features[COLUMN].any() and not used.is_met.any()
+
+
+def test_the_negatives_with_the_largest_values_of_a_feature_are_known() -> None:
+    X, generator = random_matrix(36, 50, 30, 0.1), np.random.default_rng(36)
+    X[:, 0], X[:, 1] = 0.0, 0.0
+    X[7, 1] = -2.0
+    negative = generator.random(50) < 0.7
+    negative[7] = True
+    top = newton.prepare(as_problem(X), negative).column_top
+    sizes = np.abs(X) * negative[:, None]
+    for j, found in enumerate(top):
+        best = np.argsort(-sizes[:, j], kind="stable")[: len(found)]
+        assert found.tolist() == [i if sizes[i, j] > 0 else 50 for i in best]
+    assert top[:2].tolist() == [[50, 50], [7, 50]]
 
 
 def test_a_workspace_forgets_positives_that_may_not_serve_as_negatives() -> None:

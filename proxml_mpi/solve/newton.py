@@ -57,6 +57,7 @@ ACCURACY = 0.25  # of the local problem, relative to the violation that it is to
 # violates is not known, and leave a local problem after two models of many sweeps rather than three of few.
 RARE, RARE_WITH_RIDGE = 64, 32
 HARD = 8  # iterations; labels that take more keep every row that they have learned, and solve better
+VERY_HARD = 24  # iterations; flat models of labels that take more are minimised directly, large ones too
 MUCH = 0.5  # entries that a step reads, per instance; a label that reads more has all instances in order from then on
 MOST_MODELS, MOST_SWEEPS = 8, 20  # of a local problem, of a model
 RUN_ON = np.zeros(1, np.uint8)
@@ -160,7 +161,9 @@ def solve_label(
             n_rows = n_touched
             n_read += read
         else:
-            n_rows, n_touched = choose_near_rows(problem, work, n_near, n_learned, n_columns, n_touched)
+            # Frequent labels know rows enough where a ridge keeps weights small.
+            n_first = n_columns if is_rare or ridge == 0.0 else 0
+            n_rows, n_touched = choose_near_rows(problem, work, n_near, n_learned, n_first, n_touched)
         if is_open:
             n_group = n_all - n_rows
         local, read = gather_matrix(problem, work, local, n_rows, n_columns)
@@ -184,6 +187,7 @@ def solve_label(
             min(accuracy * worst, last),
             patience * MOST_SWEEPS if is_hard else n_sweeps,
             MOST_MODELS if is_hard else n_models,
+            iteration > VERY_HARD,
         )
         # Steps that cannot be the last one need not be exact; on frequent or hard labels that costs more than it saves.
         is_rough = is_rare and not is_hard and last == np.inf

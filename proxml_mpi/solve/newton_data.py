@@ -49,7 +49,7 @@ N_HISTORY = 6
 N_TOP = 2  # instances of a feature that join the local problem with it
 ENTRY_BYTES = 16  # of an entry of a local matrix: as one of all rows, and of the active ones
 FIRST_ENTRIES = 1 << 24  # room for local matrices; larger ones get their own, label by label
-MOST_DIRECT = 128  # weights that are solved for directly
+MOST_DIRECT, MOST_STILL = 128, 1024  # weights that are solved for directly, and when nothing else gets on
 # Lines of Workspace.features: the features with a computed gradient, those that have a weight, the local columns,
 # 1 + the column of a feature, and a list of local columns.
 MET, SUPPORT, FEATURE, COLUMN, LIST = range(5)
@@ -94,7 +94,7 @@ class Workspace(NamedTuple):
     features: NDArray[np.uint32]  # [5, n_features + 1]
     is_met: NDArray[np.uint8]  # [n_features]
     starts: NDArray[np.uint64]  # [2, n_features + 1]
-    gram: NDArray[np.float64]  # [MOST_DIRECT, MOST_DIRECT]
+    gram: NDArray[np.float64]  # [MOST_STILL, MOST_STILL]; takes memory as far as it is written
     local: Local
 
 
@@ -198,7 +198,7 @@ def workspace(problem: NewtonProblem) -> Workspace:
         features=np.zeros((5, d + 1), np.uint32),
         is_met=np.zeros(d, np.uint8),
         starts=np.zeros((2, d + 1), np.uint64),
-        gram=np.zeros((MOST_DIRECT, MOST_DIRECT)),
+        gram=np.zeros((MOST_STILL, MOST_STILL)),
         local=make_local(local_bytes(len(problem.row_feature)) // ENTRY_BYTES),
     )
 

@@ -10,7 +10,8 @@ While b is free it follows u, and the curvature of a coordinate is q_j - s_j^2 /
 column and of its squares. The active rows are few and the model ill conditioned: sweeps alone crawl. Anderson's
 extrapolation of the last iterates (Bertrand and Massias, 2021) costs half a sweep every fifth sweep and is taken when
 it lowers the model; small supports are solved directly when ten sweeps have not done it. (On large ones the Newton
-direction crosses hundreds of kinks, and a factorisation buys less than the sweeps of the same time.)
+direction crosses hundreds of kinks, and a factorisation buys less than the sweeps of the same time; it is the last
+resort where they have long led nowhere.)
 """
 
 import numpy as np
@@ -21,7 +22,6 @@ from proxml_mpi.solve.newton_data import (
     FEW,
     HISTORY,
     LIST,
-    MOST_DIRECT,
     N_HISTORY,
     RESIDUAL,
     SQUARE,
@@ -60,6 +60,7 @@ def minimise(
     half_ridge: float,
     tolerance: float,
     max_sweeps: int,
+    most_direct: int,
 ) -> float:
     """Descend in the n weights U; return the bias.
 
@@ -89,7 +90,7 @@ def minimise(
                 total, b = extrapolate(work, local, n, n_active, m, total, b, cap, with_bias, half, half_ridge)
                 n_kept = 0
             since += 1
-            if since >= PATIENCE and 0 < n_listed <= MOST_DIRECT:
+            if since >= PATIENCE and 0 < n_listed <= most_direct:
                 total, b = direct_step(work, local, n_listed, n_active, m, total, b, cap, with_bias, half, half_ridge)
                 n_kept, since = 0, 0
     return b

@@ -10,6 +10,8 @@ from proxml_mpi.solve.newton_data import (
     LOCAL_SCORE,
     LOCAL_SHIFT,
     LOCAL_SIGN,
+    MOST_DIRECT,
+    MOST_STILL,
     OLD,
     RESIDUAL,
     SLOPE,
@@ -43,6 +45,7 @@ def solve_local(
     tolerance: float,
     max_sweeps: int,
     max_models: int,
+    is_very_hard: bool,
 ) -> float:
     """Minimise over the local columns and the bias on the local rows plus n_group negatives without features.
 
@@ -62,12 +65,26 @@ def solve_local(
         for k in range(n_columns):
             old[k] = u[k]
         # Steps can all be small, and add up along a direction in which the model is flat: minimise it better.
-        if n_active == last_active and worst > 0.5 * last_worst:
+        is_still = n_active == last_active and worst > 0.5 * last_worst
+        if is_still:
             fraction *= 0.1
         last_worst, last_active = worst, n_active
         sought = fraction * min(2.0 * worst, tolerance)
+        most_direct = MOST_STILL if is_still and is_very_hard else MOST_DIRECT
         new_b = minimise(
-            work, local, n_columns, n_active, m, total, cap, with_bias, half, half_ridge, sought, max_sweeps
+            work,
+            local,
+            n_columns,
+            n_active,
+            m,
+            total,
+            cap,
+            with_bias,
+            half,
+            half_ridge,
+            sought,
+            max_sweeps,
+            most_direct,
         )
         # The model's step, to the minimum of the local problem along it.
         for k in range(n_columns):
