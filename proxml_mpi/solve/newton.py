@@ -161,8 +161,7 @@ def solve_label(
             n_rows = n_touched
             n_read += read
         else:
-            # Frequent labels know rows enough where a ridge keeps weights small.
-            n_first = n_columns if is_rare or ridge == 0.0 else 0
+            n_first = n_columns if is_rare else 0  # frequent labels know rows enough
             n_rows, n_touched = choose_near_rows(problem, work, n_near, n_learned, n_first, n_touched)
         if is_open:
             n_group = n_all - n_rows
