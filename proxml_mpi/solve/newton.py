@@ -18,13 +18,13 @@ from proxml_mpi.solve.newton_data import (
     Workspace,
     inner,
     local_bytes,
-    newton_problem,
     outer,
-    prepare,
     workspace,
 )
 from proxml_mpi.solve.newton_gather import gather_matrix
+from proxml_mpi.solve.newton_guess import FREQUENT, guess
 from proxml_mpi.solve.newton_local import solve_local
+from proxml_mpi.solve.newton_prepare import newton_problem, prepare
 from proxml_mpi.solve.newton_score import (
     FLOAT_ERROR,
     is_near_enough,
@@ -54,7 +54,7 @@ CONVERGED, ITERATION_LIMIT = int(Outcome.converged), int(Outcome.iteration_limit
 NO_POSITIVES, NOT_TRAINED = int(Outcome.no_positives), int(Outcome.not_trained)
 ACCURACY = 0.25  # of the local problem, relative to the violation that it is to remove
 # Positives, without and with a ridge; other labels begin with all rows of their first columns, since what a step
-# violates is not known, and leave a local problem after two models of many sweeps rather than three of few.
+# violates is not known, and leave a local problem after two models of many sweeps rather than four of few.
 RARE, RARE_WITH_RIDGE = 64, 32
 HARD = 8  # iterations; labels that take more keep every row that they have learned, and solve better
 VERY_HARD = 24  # iterations; flat models of labels that take more are minimised directly, large ones too
@@ -92,7 +92,9 @@ def solve_label(
     n_touched, n_spread, in_order = touch_positives(work, positives), 0, False
     n_all = n_candidates + len(positives)
     is_rare = len(positives) <= (RARE_WITH_RIDGE if ridge > 0.0 else RARE)
-    n_models, n_sweeps = (3, 8) if is_rare else (2, MOST_SWEEPS)
+    has_guess = not is_rare and with_bias and len(start_features) == 0 and len(problem.least_squares) > 0
+    has_guess = has_guess and FREQUENT * len(positives) >= n_all
+    n_models, n_sweeps = (4, 6) if is_rare else (1 if has_guess else 2, MOST_SWEEPS)
     local = work.local
     b = -2.0 if with_bias else 0.0
     n_support, n_columns, n_read = 0, 0, 0
@@ -105,9 +107,12 @@ def solve_label(
             n_support += start_weights[k] != 0.0
         n_touched, n_read = score_all(problem, work, n_support, n_touched, in_order)
     n_near, n_learned = list_near(work, positives, n_touched, b), 0
+    room = 0.0  # by how much an instance that is not near can move before it violates
+    if has_guess:
+        b, n_near, n_support, n_read, room = guess(problem, work, positives, penalty, ridge)
+        n_touched, n_columns, in_order = n_all, len(problem.least_squares), True
     best_dual, objective, gap = 0.0, np.inf, np.inf
     is_rounded, is_stale, accuracy = n_support == 0, False, ACCURACY
-    room = 0.0  # by how much an instance that is not near can move before it violates
     outcome, iteration = ITERATION_LIMIT, 0
     while True:
         objective, dual, bias_gradient, n_met, read = certify(
@@ -187,6 +192,7 @@ def solve_label(
             patience * MOST_SWEEPS if is_hard else n_sweeps,
             MOST_MODELS if is_hard else n_models,
             iteration > VERY_HARD,
+            accuracy < ACCURACY,
         )
         # Steps that cannot be the last one need not be exact; on frequent or hard labels that costs more than it saves.
         is_rough = is_rare and not is_hard and last == np.inf

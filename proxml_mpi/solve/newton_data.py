@@ -1,4 +1,4 @@
-"""What the Newton solver derives once per data set, and the arrays that each thread works in.
+"""What the Newton solver reads of a data set, and the arrays that each thread works in.
 
 Indices are unsigned wherever kernels use them as such: numba then needs no code for negative ones, and sweeps over the
 local matrix run a third faster. The workspace has few, two-dimensional arrays because the time that numba takes to
@@ -11,8 +11,6 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-
-from proxml_mpi.solve.problem import Problem
 
 OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
 NO_WRAPPER: dict[str, Any] = {"no_cpython_wrapper": True}
@@ -69,6 +67,7 @@ class NewtonProblem(NamedTuple):
     column_order: NDArray[np.uint32]  # [n_features], by falling |column_sum|
     column_price: NDArray[np.float64]  # [n_features], by which a violation is divided: norm^1.5, over all instances
     column_top: NDArray[np.uint32]  # [n_features, N_TOP], the negatives with the largest values, or n_instances
+    least_squares: NDArray[np.float64]  # [n_features, n_features] of small dense data, else [0, 0]: see newton_guess
     largest_value: float  # of |x|
     n_negative: int  # number of ones in negative
 
@@ -96,74 +95,6 @@ class Workspace(NamedTuple):
     starts: NDArray[np.uint64]  # [2, n_features + 1]
     gram: NDArray[np.float64]  # [MOST_STILL, MOST_STILL]; takes memory as far as it is written
     local: Local
-
-
-def newton_problem(
-    problem: Problem,
-    negative: NDArray[np.uint8],
-    column_sum: NDArray[np.float64],
-    column_order: NDArray[np.int32],
-    column_price: NDArray[np.float64],
-    column_top: NDArray[np.int32],
-) -> NewtonProblem:
-    """See a problem and the sums of its negatives as kernels do; copies nothing."""
-    values = problem.column_value
-    return NewtonProblem(
-        problem.row_start.view(np.uint64),
-        problem.row_feature.view(np.uint32),
-        problem.row_value,
-        problem.column_start.view(np.uint64),
-        problem.column_instance.view(np.uint32),
-        problem.column_value,
-        negative,
-        column_sum,
-        column_order.view(np.uint32),
-        column_price,
-        column_top.view(np.uint32),
-        float(max(values.max(initial=0.0), -values.min(initial=0.0))),
-        int(negative.sum()),
-    )
-
-
-def prepare(problem: Problem, negative: NDArray[np.uint8] | None = None) -> NewtonProblem:
-    """Derive what all labels share; negative [n_instances] marks the instances that may serve as negatives."""
-    n_instances, n_features = len(problem.row_start) - 1, len(problem.column_start) - 1
-    marks = np.ones(n_instances, np.uint8) if negative is None else np.ascontiguousarray(negative != 0, np.uint8)
-    values = problem.column_value.astype(np.float64) * marks[problem.column_instance]
-    sums, squares = np.zeros(n_features), np.zeros(n_features)
-    filled = np.flatnonzero(np.diff(problem.column_start))
-    if len(filled):
-        sums[filled] = np.add.reduceat(values, problem.column_start[filled])
-        squares[filled] = np.add.reduceat(np.square(problem.column_value, dtype=float), problem.column_start[filled])
-    order = np.argsort(-np.abs(sums), kind="stable").astype(np.int32)
-    norms = np.sqrt(squares)
-    prices = norms * np.sqrt(norms)  # exactly rounded; a power is not
-    top = find_top(problem.column_start, problem.column_instance, problem.column_value, marks)
-    return newton_problem(problem, marks, sums, order, prices, top)
-
-
-@outer
-def find_top(
-    column_start: NDArray[np.int64],
-    column_instance: NDArray[np.int32],
-    column_value: NDArray[np.float32],
-    negative: NDArray[np.uint8],
-) -> NDArray[np.int32]:
-    """Return [n_features, N_TOP], the negatives with the largest |x| of every feature, and n_instances for none."""
-    n_features = len(column_start) - 1
-    top = np.full((n_features, N_TOP), len(negative), np.int32)
-    sizes = np.empty(N_TOP)
-    for j in range(n_features):
-        sizes[:] = 0.0
-        for entry in range(column_start[j], column_start[j + 1]):
-            size, i = abs(column_value[entry]), column_instance[entry]
-            if negative[i] and size > sizes[N_TOP - 1]:
-                at = N_TOP - 1
-                while at > 0 and size > sizes[at - 1]:
-                    sizes[at], top[j, at] = sizes[at - 1], top[j, at - 1]
-                    at -= 1
-                sizes[at], top[j, at] = size, i
-    return top
 
 
 def local_bytes(n_entries: int) -> int:

@@ -46,16 +46,18 @@ def solve_local(
     max_sweeps: int,
     max_models: int,
     is_very_hard: bool,
+    is_careful: bool,
 ) -> float:
     """Minimise over the local columns and the bias on the local rows plus n_group negatives without features.
 
-    Starts from and leaves the weights in U and the scores in LOCAL_SCORE; returns the bias. tolerance: of the gradient.
+    Starts from and leaves the weights in U; returns the bias. tolerance: of the gradient. The last model's step is
+    taken whole unless is_careful, since the full objective is searched along all of it in any case.
     """
     half, half_ridge = 0.5 * penalty, 0.5 * ridge
     z, shift, violation, slope = work.rows[LOCAL_SCORE], work.rows[LOCAL_SHIFT], work.rows[VIOLATION], work.rows[SLOPE]
     u, old, change = work.columns[U], work.columns[OLD], work.columns[CHANGE]
     fraction, last_worst, last_active = FRACTION, np.inf, 0
-    for _ in range(max_models):
+    for model in range(max_models):
         n_active, m, total, pull = choose_active(work, n_rows, b, n_group, half, with_bias)
         worst = gather_active(work, local, n_columns, b, half, half_ridge)
         if with_bias and not (b >= cap and pull > -half):
@@ -86,6 +88,8 @@ def solve_local(
             max_sweeps,
             most_direct,
         )
+        if model == max_models - 1 and not is_careful:
+            return new_b
         # The model's step, to the minimum of the local problem along it.
         for k in range(n_columns):
             change[k] = u[k] - old[k]
@@ -154,7 +158,7 @@ def gather_active(work: Workspace, local: Local, n_columns: int, b: float, half:
             end += ONE if k > 0 else NONE
         column_sum, square, rho = 0.0, 0.0, 0.0
         for entry in range(start[c], end):
-            x = float(local.active_value[entry])
+            x = np.float64(local.active_value[entry])
             column_sum += x
             square += x * x
             rho += x * (e[local.active_row[entry]] - b)

@@ -32,6 +32,7 @@ class Negatives(NamedTuple):
     column_order: NDArray[np.int32]  # [n_features], by falling |column_sum|
     column_price: NDArray[np.float64]  # [n_features], see NewtonProblem
     column_top: NDArray[np.int32]  # [n_features, N_TOP], see NewtonProblem
+    least_squares: NDArray[np.float64]  # [n_features, n_features] or [0, 0], see NewtonProblem
 
 
 def sum_negatives(problem: Problem, fraction: float = 1.0, seed: int = 0) -> Negatives:
@@ -40,7 +41,8 @@ def sum_negatives(problem: Problem, fraction: float = 1.0, seed: int = 0) -> Neg
     negative = (np.random.default_rng(seed).random(n_instances) < fraction).astype(np.uint8)
     prepared = newton.prepare(problem, negative)
     order, top = prepared.column_order.view(np.int32), prepared.column_top.view(np.int32)
-    return Negatives(prepared.negative, prepared.column_sum, order, prepared.column_price, top)
+    facts = (prepared.negative, prepared.column_sum, order, prepared.column_price, top, prepared.least_squares)
+    return Negatives(*facts)
 
 
 @dataclass(frozen=True)

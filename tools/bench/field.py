@@ -267,8 +267,11 @@ def one_by_one(solve: SolveLabel, problem: Problem, train: Dataset, X: Any, test
     W = scipy.sparse.hstack([columns.get(label, empty) for label in range(train.n_labels)]).tocsc()
 
     def predict() -> NDArray[np.int32]:
-        scores = (X @ W).toarray() + bias
-        return np.argsort(-scores, axis=1, kind="stable")[:, :K].astype(np.int32)
+        ranks = []
+        for row in range(0, X.shape[0], 1000):  # all scores at once are gigabytes
+            scores = (X[row : row + 1000] @ W).toarray() + bias
+            ranks.append(np.argsort(-scores, axis=1, kind="stable")[:, :K])
+        return np.concatenate(ranks).astype(np.int32)
 
     return row | {
         "ms/instance": milliseconds(predict, test),

@@ -1,0 +1,80 @@
+"""What threads work in and share: workspaces are as before after every label, and no bit depends on what they did."""
+
+import itertools
+
+import numpy as np
+import pytest
+from test_newton import RUN_ON, as_problem, random_matrix, solve
+
+from proxml_mpi.solve import newton
+from proxml_mpi.solve.labels import solve_labels
+from proxml_mpi.solve.newton_data import COLUMN, GRADIENT, PLACE, ROW, SCORE, SHIFT, SIGN, WEIGHT
+from proxml_mpi.solve.problem import Outcome, Solution
+from proxml_mpi.solve.solvers import Plan, make_solver
+
+
+def same(one: Solution, other: Solution) -> bool:
+    return [np.asarray(v).tobytes() for v in one[:-1]] == [np.asarray(v).tobytes() for v in other[:-1]]
+
+
+def test_stop_abandons_a_label_and_leaves_the_workspace_clean() -> None:
+    X, positives = random_matrix(32), np.array([1, 2], np.int32)
+    prepared = newton.prepare(as_problem(X))
+    work = newton.workspace(prepared)
+    abandoned = newton.solve(prepared, work, positives, 0.05, 1e-9, stop=np.ones(1, np.uint8))
+    assert abandoned.outcome == Outcome.not_trained
+    assert same(newton.solve(prepared, work, positives, 0.05, 1e-9), solve(X, [1, 2], 0.05, 5e-10))
+
+
+def test_order_threads_and_used_workspaces_change_no_bit() -> None:
+    X = random_matrix(34, 120, 60, 0.1)
+    generator = np.random.default_rng(0)
+    lists = [np.sort(generator.permutation(120)[: 1 + 7 * k % 30]).astype(np.int32) for k in range(40)]
+    solver = make_solver(Plan("newton", 1e-4, 200, has_bias=True), as_problem(X))
+
+    def all_labels(order: np.ndarray, n_threads: int) -> dict[int, Solution]:
+        found = solve_labels(solver, order, lists.__getitem__, lambda label: 0.1 + 0.01 * label, n_threads, RUN_ON)
+        return dict(itertools.chain.from_iterable(found))
+
+    forwards = all_labels(np.arange(40), 1)
+    backwards = all_labels(np.arange(40)[::-1], 3)
+    assert all(same(forwards[label], backwards[label]) for label in range(40))
+
+
+@pytest.mark.parametrize("density", [0.1, 0.6])  # some instances are touched; all are, and their places in order
+def test_a_workspace_is_as_it_was_before(density: float) -> None:
+    X, generator = random_matrix(35, 300, 40, density), np.random.default_rng(35)
+    prepared = newton.prepare(as_problem(X))
+    used, new = newton.workspace(prepared), newton.workspace(prepared)
+    for n_positives in (1, 7, 90):
+        positives = np.sort(generator.permutation(300)[:n_positives]).astype(np.int32)
+        found = newton.solve(prepared, used, positives, 0.1, 1e-6)
+        assert found.outcome == Outcome.converged and len(found.features)
+        assert np.array_equal(used.instances[[PLACE, ROW]], new.instances[[PLACE, ROW]])
+        assert np.array_equal(used.rows[[SIGN, SCORE, SHIFT], :301], new.rows[[SIGN, SCORE, SHIFT], :301])
+        assert not used.columns[[WEIGHT, GRADIENT]].any() and not used.features[COLUMN].any() and not used.is_met.any()
+
+
+def test_a_workspace_forgets_positives_that_may_not_serve_as_negatives() -> None:
+    X, generator = random_matrix(5, 60, 20), np.random.default_rng(5)
+    prepared = newton.prepare(as_problem(X), generator.random(60) < 0.5)
+    used = newton.workspace(prepared)
+    for n_positives in (1, 3, 10, 30, 2, 20):
+        positives = np.sort(generator.permutation(60)[:n_positives]).astype(np.int32)
+        one, other = (newton.solve(prepared, work, positives, 0.1, 1e-6) for work in (used, newton.workspace(prepared)))
+        assert same(one, other) and len(one.features)
+    assert np.array_equal(used.instances[PLACE], newton.workspace(prepared).instances[PLACE])
+
+
+def test_the_negatives_with_the_largest_values_of_a_feature_are_known() -> None:
+    X, generator = random_matrix(36, 50, 30, 0.1), np.random.default_rng(36)
+    X[:, 0], X[:, 1] = 0.0, 0.0
+    X[7, 1] = -2.0
+    negative = generator.random(50) < 0.7
+    negative[7] = True
+    top = newton.prepare(as_problem(X), negative).column_top
+    sizes = np.abs(X) * negative[:, None]
+    for j, found in enumerate(top):
+        best = np.argsort(-sizes[:, j], kind="stable")[: len(found)]
+        assert found.tolist() == [i if sizes[i, j] > 0 else 50 for i in best]
+    assert top[:2].tolist() == [[50, 50], [7, 50]]
