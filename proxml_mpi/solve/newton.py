@@ -54,7 +54,8 @@ CONVERGED, ITERATION_LIMIT = int(Outcome.converged), int(Outcome.iteration_limit
 NO_POSITIVES, NOT_TRAINED = int(Outcome.no_positives), int(Outcome.not_trained)
 ACCURACY = 0.25  # of the local problem, relative to the violation that it is to remove
 # Positives, without and with a ridge; other labels begin with all rows of their first columns, since what a step
-# violates is not known, and leave a local problem after two models of many sweeps rather than four of few.
+# violates is not known, and leave a local problem after two models of many sweeps rather than four of few. Those with a
+# guess know the rows, and need one model: from there on the full objective, searched along its step, is as good.
 RARE, RARE_WITH_RIDGE = 64, 32
 HARD = 8  # iterations; labels that take more keep every row that they have learned, and solve better
 VERY_HARD = 24  # iterations; flat models of labels that take more are minimised directly, large ones too
@@ -161,7 +162,7 @@ def solve_label(
         cap, n_group = np.inf, 0
         if not is_open:
             cap = max(b, min(-1.0, b + 0.3))
-        if is_open or (iteration == 1 and not is_rare):
+        if is_open or (iteration == 1 and not is_rare and not has_guess):
             n_touched, read = choose_all_rows(problem, work, n_touched, n_columns)
             n_rows = n_touched
             n_read += read
