@@ -1,4 +1,4 @@
-"""A direct step of the quadratic model: Newton's direction on the weights in work, and the minimum along it."""
+"""Steps of the quadratic model in one direction, to the minimum along it: Newton's, or where sweeps keep drifting."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from proxml_mpi.solve.newton_data import (
     CHANGE,
     FEW,
+    HISTORY,
     LIST,
     RESIDUAL,
     SUM,
@@ -17,6 +18,8 @@ from proxml_mpi.solve.newton_data import (
     inner,
 )
 from proxml_mpi.solve.newton_model import best_bias, dot
+
+FARTHEST = 1e6  # multiples of a direction that a step goes
 
 
 @inner
@@ -35,36 +38,91 @@ def direct_step(
 ) -> tuple[float, float]:
     """Go along the Newton direction on the listed columns, all with weights, to the minimum; return E and b."""
     row, value, start, listed = local.active_row, local.active_value, work.starts[FEW], work.features[LIST]
-    e, u, s = work.rows[RESIDUAL], work.columns[U], work.columns[SUM]
-    force, p = work.columns[CHANGE], work.columns[TRIAL]
-    is_free = with_bias and b != 0.0 and b < cap
-    fill_gram(work, local, size, n_active, m, is_free, half_ridge)
+    e, u, s, p = work.rows[RESIDUAL], work.columns[U], work.columns[SUM], work.columns[TRIAL]
+    fill_gram(work, local, size, n_active, m, with_bias and b != 0.0 and b < cap, half_ridge)
     for k in range(size):
         j = listed[k]
         rho = dot(row, value, start[j], start[j + 1], e) - b * s[j] - half_ridge * u[j]
-        force[k] = rho - (half if u[j] > 0.0 else -half)
-        p[k] = force[k]
+        p[k] = rho - (half if u[j] > 0.0 else -half)
     if not solve_dense(work.gram, p, size):
         return total, b
-    slope, bias_step = 0.0, 0.0
+    return go_along(work, local, size, n_active, m, total, b, cap, with_bias, half, half_ridge)
+
+
+@inner
+def drift_step(
+    work: Workspace,
+    local: Local,
+    size: int,
+    n_active: int,
+    m: float,
+    total: float,
+    b: float,
+    cap: float,
+    with_bias: bool,
+    half: float,
+    half_ridge: float,
+) -> tuple[float, float]:
+    """Go on the way that the listed weights, none of them zero, came since HISTORY, to the minimum; return E and b.
+
+    Between columns that are nearly equal sweeps move weight at a constant pace: extrapolation finds no end to it, which
+    is where one of the weights vanishes, thousands of sweeps away.
+    """
+    u, listed, p, before = work.columns[U], work.features[LIST], work.columns[TRIAL], work.columns[HISTORY]
     for k in range(size):
-        slope += force[k] * p[k]
-        if is_free:
-            bias_step -= s[listed[k]] * p[k] / m
-    if not slope > 0.0:
-        return total, b
-    kink = force
-    share = walk_kinks(u, listed, p, kink, size, slope, half)
-    if is_free and (b + share * bias_step > cap or b * (b + share * bias_step) <= 0.0):
-        share = ((cap if b + share * bias_step > cap else 0.0) - b) / bias_step
+        p[k] = u[listed[k]] - before[listed[k]]
+    return go_along(work, local, size, n_active, m, total, b, cap, with_bias, half, half_ridge)
+
+
+@inner
+def go_along(
+    work: Workspace,
+    local: Local,
+    size: int,
+    n_active: int,
+    m: float,
+    total: float,
+    b: float,
+    cap: float,
+    with_bias: bool,
+    half: float,
+    half_ridge: float,
+) -> tuple[float, float]:
+    """Change the listed weights, none of them zero, by the multiple of TRIAL that minimises the model; return E and b.
+
+    A bias that is free follows, as far as the cap or 0.
+    """
+    row, value, start, listed = local.active_row, local.active_value, work.starts[FEW], work.features[LIST]
+    e, change, u, s = work.rows[RESIDUAL], work.rows[TRIAL_RESIDUAL], work.columns[U], work.columns[SUM]
+    p, kink = work.columns[TRIAL], work.columns[CHANGE]
+    for r in range(n_active):
+        change[r] = 0.0
+    slope, curvature, change_sum = 0.0, 0.0, 0.0
     for k in range(size):
         j = listed[k]
-        new = u[j] + share * p[k] if share != kink[k] else 0.0
-        step = new - u[j]
-        u[j] = new
-        total -= step * s[j]
+        slope -= p[k] * (half_ridge * u[j] + (half if u[j] > 0.0 else -half))
+        curvature += half_ridge * p[k] * p[k]
+        change_sum += p[k] * s[j]
         for entry in range(start[j], start[j + 1]):
-            e[row[entry]] -= step * value[entry]
+            change[row[entry]] += p[k] * value[entry]
+    for r in range(n_active):
+        slope += (e[r] - b) * change[r]
+        curvature += change[r] * change[r]
+    bias_step = -change_sum / m if with_bias and b != 0.0 and b < cap else 0.0
+    curvature = max(0.0, curvature + bias_step * change_sum)
+    if not slope > 0.0:
+        return total, b
+    t = walk_kinks(u, listed, p, kink, size, slope, curvature, half)
+    if b + t * bias_step > cap:
+        t = (cap - b) / bias_step
+    elif b * (b + t * bias_step) <= 0.0 and bias_step != 0.0:
+        t = -b / bias_step
+    for k in range(size):
+        j = listed[k]
+        u[j] = u[j] + t * p[k] if t != kink[k] else 0.0
+    for r in range(n_active):
+        e[r] -= t * change[r]
+    total -= t * change_sum
     return total, best_bias(total, m, cap, with_bias, half)
 
 
@@ -128,27 +186,28 @@ def walk_kinks(
     kink: NDArray[np.float64],
     size: int,
     slope: float,
+    curvature: float,
     half: float,
 ) -> float:
-    """Return the minimising step length in [0, 1] along p; kink [size] receives where each weight changes sign.
+    """Return the minimising step length along p, at most FARTHEST; kink [size] receives where each weight changes sign.
 
-    Half the derivative along p is -slope (1 - t), plus 2 half |p_k| for every weight past its sign change.
+    Half the derivative along p is -slope + t curvature, plus 2 half |p_k| for every weight past its sign change.
     """
     for k in range(size):
         t = -u[listed[k]] / p[k] if p[k] != 0.0 else np.inf
         kink[k] = t if t > 0.0 else np.inf
-    passed, last = 0.0, 0.0
+    last = 0.0
     while True:
         # The next kink, and all the weights that change sign there.
-        t, jump = 1.0, 0.0
+        t, jump = FARTHEST, 0.0
         for k in range(size):
             if last < kink[k] < t:
                 t, jump = kink[k], 0.0
             if kink[k] == t:
                 jump += 2.0 * half * abs(p[k])
-        if t >= 1.0 or slope * (1.0 - t) <= passed:
-            return max(0.0, 1.0 - passed / slope)
-        passed += jump
-        if slope * (1.0 - t) <= passed:
+        if t * curvature >= slope:
+            return slope / curvature
+        slope -= jump
+        if t >= FARTHEST or t * curvature >= slope:
             return t
         last = t

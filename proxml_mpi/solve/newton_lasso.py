@@ -9,9 +9,9 @@ The residual e = y - Xu is kept without the bias, E is its sum over the m active
 While b is free it follows u, and the curvature of a coordinate is q_j - s_j^2 / m + mu/2, s and q being the sums of a
 column and of its squares. The active rows are few and the model ill conditioned: sweeps alone crawl. Anderson's
 extrapolation of the last iterates (Bertrand and Massias, 2021) costs half a sweep every fifth sweep and is taken when
-it lowers the model; small supports are solved directly when ten sweeps have not done it. (On large ones the Newton
-direction crosses hundreds of kinks, and a factorisation buys less than the sweeps of the same time; it is the last
-resort where they have long led nowhere.)
+it lowers the model; sweeps that do not slow down are followed to the minimum on their way instead. Small supports are
+solved directly when ten sweeps have not done it. (On large ones the Newton direction crosses hundreds of kinks, and a
+factorisation buys less than the sweeps of the same time; it is the last resort where they have long led nowhere.)
 """
 
 import numpy as np
@@ -33,10 +33,11 @@ from proxml_mpi.solve.newton_data import (
     Workspace,
     inner,
 )
-from proxml_mpi.solve.newton_direct import direct_step, solve_dense
+from proxml_mpi.solve.newton_direct import direct_step, drift_step, solve_dense
 from proxml_mpi.solve.newton_model import best_bias, dot, model_value, soft
 
 PATIENCE = 10  # sweeps before a direct step
+PACE = 0.9  # of five sweeps before: steps as large as that do not converge, they drift
 
 
 @inner
@@ -72,7 +73,7 @@ def minimise(
         listed[j] = j
         s, q = work.columns[SUM, j], work.columns[SQUARE, j]
         work.columns[CURVATURE, j] = half_ridge + max(q - s * s / max(m, 1.0), 0.02 * q)
-    n_listed, is_full, n_kept, since = n, True, 0, 0
+    n_listed, is_full, n_kept, since, first_worst = n, True, 0, 0, 0.0
     for _ in range(max_sweeps):
         worst, total, b = sweep(work, local, n_listed, m, total, b, cap, with_bias, half, half_ridge)
         if worst <= tolerance and is_full:
@@ -86,9 +87,15 @@ def minimise(
         if not is_full:
             copy(work.columns[HISTORY + n_kept], u, n)
             n_kept += 1
-            if n_kept == N_HISTORY:
-                total, b = extrapolate(work, local, n, n_active, m, total, b, cap, with_bias, half, half_ridge)
+            if n_kept == 1:
+                first_worst = worst
+            elif n_kept == N_HISTORY:
                 n_kept = 0
+                rest = (n_active, m, total, b, cap, with_bias, half, half_ridge)
+                if worst > PACE * first_worst:
+                    total, b = drift_step(work, local, n_listed, *rest)
+                else:
+                    total, b = extrapolate(work, local, n, *rest)
             since += 1
             if since >= PATIENCE and 0 < n_listed <= most_direct:
                 total, b = direct_step(work, local, n_listed, n_active, m, total, b, cap, with_bias, half, half_ridge)
