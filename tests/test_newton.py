@@ -287,6 +287,18 @@ def test_sweeps_that_lead_nowhere_do_not_keep_a_large_support_from_its_optimum()
     assert found.outcome == Outcome.converged and len(found.features) > MOST_DIRECT
 
 
+def test_weights_that_drift_from_feature_to_feature_arrive() -> None:
+    # Every feature has a twin that is nearly equal: sweeps moved weight from one to the other at a constant pace, until
+    # after 24 iterations a factorisation ended it.
+    generator = np.random.default_rng(3)
+    X = generator.random((900, 220)) * (generator.random((900, 220)) < 0.15)
+    X = np.hstack([X, X * (1 + 1e-3 * generator.normal(size=X.shape))])
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    positives = np.sort(generator.choice(900, 200, replace=False)).tolist()
+    found = check(X, positives, 0.1, tolerance=1e-5)
+    assert found.iterations < 20 and len(found.features) > MOST_DIRECT
+
+
 def test_rounding_the_bias_does_not_hold_a_label_up() -> None:
     # Thousands of instances violate a little: a bias that is float32 from step to step kept the dual bound too low,
     # until after 30 iterations it no longer was.
