@@ -54,7 +54,7 @@ def prepare(problem: Problem, negative: NDArray[np.uint8] | None = None) -> Newt
     norms = np.sqrt(squares)
     prices = norms * np.sqrt(norms)  # exactly rounded; a power is not
     top = find_top(problem.column_start, problem.column_instance, problem.column_value, marks)
-    is_small = n_features <= MOST_FEATURES and n_instances >= LEAST_ROWS * n_features and marks.all()
+    is_small = 0 < n_features <= MOST_FEATURES and n_instances >= LEAST_ROWS * n_features and marks.all()
     rows = (problem.row_start, problem.row_feature, problem.row_value)
     inverse = invert_squares(*rows, n_features) if is_small else np.zeros((0, 0))
     return newton_problem(problem, marks, sums, order, prices, top, inverse)

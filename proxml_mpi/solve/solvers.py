@@ -82,10 +82,9 @@ def make_solver(plan: Plan, problem: Problem, negatives: Negatives | None = None
 
 def compile_solver(method: str) -> None:
     """Compile the kernels of a solver, or load them from numba's cache, by solving something tiny."""
-    two = np.arange(2, dtype=np.int32)
-    tiny = make_problem(np.arange(3), two, np.ones(2, np.float32), 2)
+    tiny = make_problem(np.arange(9), np.arange(8, dtype=np.int32) % 2, np.ones(8, np.float32), 2)
     solver = make_solver(Plan(method, 1e-3, 10, has_bias=True), tiny)
-    solver.solve(solver.workspace(), two[:1], 0.1, COLD, np.zeros(1, np.uint8))
+    solver.solve(solver.workspace(), np.zeros(1, np.int32), 0.1, COLD, np.zeros(1, np.uint8))
 
 
 def workspace_bytes(method: str, n_instances: int, n_features: int, n_entries: int) -> int:
