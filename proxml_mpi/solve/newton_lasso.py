@@ -97,7 +97,8 @@ def minimise(
                 else:
                     total, b = extrapolate(work, local, n, *rest)
             since += 1
-            if since >= PATIENCE and 0 < n_listed <= most_direct:
+            # Not after a step along the drift: it may have ended where a listed weight vanishes.
+            if since >= PATIENCE and n_kept > 0 and 0 < n_listed <= most_direct:
                 total, b = direct_step(work, local, n_listed, n_active, m, total, b, cap, with_bias, half, half_ridge)
                 n_kept, since = 0, 0
     return b
