@@ -20,50 +20,28 @@ from proxml_mpi.solve.newton_data import (
 from proxml_mpi.solve.newton_model import best_bias, dot
 
 FARTHEST = 1e6  # multiples of a direction that a step goes
+Halves = tuple[float, float]  # lambda / 2, mu / 2
 
 
 @inner
-def direct_step(
-    work: Workspace,
-    local: Local,
-    size: int,
-    n_active: int,
-    m: float,
-    total: float,
-    b: float,
-    cap: float,
-    with_bias: bool,
-    half: float,
-    half_ridge: float,
-) -> tuple[float, float]:
-    """Go along the Newton direction on the listed columns, all with weights, to the minimum; return E and b."""
+def aim_directly(
+    work: Workspace, local: Local, size: int, n_active: int, m: float, b: float, cap: float, half: Halves
+) -> bool:
+    """Fill TRIAL with the Newton direction on the listed columns, all with weights; False where there is none."""
     row, value, start, listed = local.active_row, local.active_value, work.starts[FEW], work.features[LIST]
     e, u, s, p = work.rows[RESIDUAL], work.columns[U], work.columns[SUM], work.columns[TRIAL]
-    fill_gram(work, local, size, n_active, m, with_bias and b != 0.0 and b < cap, half_ridge)
+    half_penalty, half_ridge = half
+    fill_gram(work, local, size, n_active, m, b != 0.0 and b < cap, half_ridge)
     for k in range(size):
         j = listed[k]
         rho = dot(row, value, start[j], start[j + 1], e) - b * s[j] - half_ridge * u[j]
-        p[k] = rho - (half if u[j] > 0.0 else -half)
-    if not solve_dense(work.gram, p, size):
-        return total, b
-    return go_along(work, local, size, n_active, m, total, b, cap, with_bias, half, half_ridge)
+        p[k] = rho - (half_penalty if u[j] > 0.0 else -half_penalty)
+    return solve_dense(work.gram, p, size)
 
 
 @inner
-def drift_step(
-    work: Workspace,
-    local: Local,
-    size: int,
-    n_active: int,
-    m: float,
-    total: float,
-    b: float,
-    cap: float,
-    with_bias: bool,
-    half: float,
-    half_ridge: float,
-) -> tuple[float, float]:
-    """Go on the way that the listed weights, none of them zero, came since HISTORY, to the minimum; return E and b.
+def aim_onwards(work: Workspace, size: int) -> None:
+    """Fill TRIAL with the way that the listed weights, none of them zero, came since HISTORY.
 
     Between columns that are nearly equal sweeps move weight at a constant pace: extrapolation finds no end to it, which
     is where one of the weights vanishes, thousands of sweeps away.
@@ -71,7 +49,6 @@ def drift_step(
     u, listed, p, before = work.columns[U], work.features[LIST], work.columns[TRIAL], work.columns[HISTORY]
     for k in range(size):
         p[k] = u[listed[k]] - before[listed[k]]
-    return go_along(work, local, size, n_active, m, total, b, cap, with_bias, half, half_ridge)
 
 
 @inner

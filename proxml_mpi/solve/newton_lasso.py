@@ -33,7 +33,7 @@ from proxml_mpi.solve.newton_data import (
     Workspace,
     inner,
 )
-from proxml_mpi.solve.newton_direct import direct_step, drift_step, solve_dense
+from proxml_mpi.solve.newton_direct import aim_directly, aim_onwards, go_along, solve_dense
 from proxml_mpi.solve.newton_model import best_bias, dot, model_value, soft
 
 PATIENCE = 10  # sweeps before a direct step
@@ -93,13 +93,16 @@ def minimise(
                 n_kept = 0
                 rest = (n_active, m, total, b, cap, with_bias, half, half_ridge)
                 if worst > PACE * first_worst:
-                    total, b = drift_step(work, local, n_listed, *rest)
+                    aim_onwards(work, n_listed)
+                    total, b = go_along(work, local, n_listed, *rest)
                 else:
                     total, b = extrapolate(work, local, n, *rest)
             since += 1
             # Not after a step along the drift: it may have ended where a listed weight vanishes.
             if since >= PATIENCE and n_kept > 0 and 0 < n_listed <= most_direct:
-                total, b = direct_step(work, local, n_listed, n_active, m, total, b, cap, with_bias, half, half_ridge)
+                if aim_directly(work, local, n_listed, n_active, m, b, cap, (half, half_ridge)):
+                    rest = (n_active, m, total, b, cap, with_bias, half, half_ridge)
+                    total, b = go_along(work, local, n_listed, *rest)
                 n_kept, since = 0, 0
     return b
 
