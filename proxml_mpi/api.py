@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from proxml_mpi.data.damping import Damping
 from proxml_mpi.data.dataset import Matrix
 from proxml_mpi.data.weighting import Weighting
-from proxml_mpi.score.calibration import calibration_of
 from proxml_mpi.score.index import Index, build_index, score_top_k, stored_index
 from proxml_mpi.score.topk import TopK
 from proxml_mpi.settings.predict import DAMPING
@@ -122,16 +121,16 @@ def load_model(path: str | PathLike[str], damping: float = DAMPING, calibrate: b
         raise ValueError(f"damping: found {damping}, expected a finite number, at least 0")
     header = read_header(Path(path))
     stored, shape = read_index(header), (header.n_labels, header.n_features)
-    calibration = calibration_of(header.n_positives, calibrate)
+    n_positives = header.n_positives if calibrate else None
     weights: Stored
     if stored is not None:
         by_feature, block = stored
-        index = stored_index(*by_feature, block.bias, calibration)
+        index = stored_index(*by_feature, block.bias, n_positives)
         weights = scipy.sparse.csc_array((by_feature.weights, by_feature.labels, by_feature.indptr), shape=shape)
     else:
         block = read_labels(header, 0, header.n_labels)
         by_label = (block.indptr, block.indices, block.data)
-        index = build_index(*by_label, block.bias, header.n_features, 0, calibration)
+        index = build_index(*by_label, block.bias, header.n_features, 0, n_positives)
         weights = scipy.sparse.csr_array((block.data, block.indices, block.indptr), shape=shape)
     names = read_names(header.path, header.n_labels, header.n_features)
     return Model(header, block, index, weights, names.labels, damping)

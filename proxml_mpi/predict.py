@@ -17,7 +17,6 @@ from proxml_mpi.ranks.exchange import collect_rows
 from proxml_mpi.ranks.partition import partition, share_of
 from proxml_mpi.ranks.threads import choose_threads
 from proxml_mpi.ranks.world import World
-from proxml_mpi.score.calibration import calibration_of
 from proxml_mpi.score.index import Index, build_index, score_top_k, stored_index
 from proxml_mpi.score.metrics import Evaluation, start_evaluation
 from proxml_mpi.score.propensity import (
@@ -85,13 +84,13 @@ def _open(settings: PredictSettings, world: World) -> tuple[ModelHeader, Index]:
     header = world.from_first(header)
     if world.size == 1 and (stored := read_index(header)) is not None:
         index, block = stored
-        return header, stored_index(*index, block.bias, calibration_of(header.n_positives, settings.calibrate))
+        return header, stored_index(*index, block.bias, block.n_positives if settings.calibrate else None)
     bounds = partition(np.diff(header.indptr) + 1.0, world.size)
     with world.together():
         block = read_labels(header, int(bounds[world.rank]), int(bounds[world.rank + 1]))
     weights = (block.indptr, block.indices, block.data, block.bias)
-    calibration = calibration_of(block.n_positives, settings.calibrate)
-    return header, build_index(*weights, header.n_features, block.first_label, calibration)
+    n_positives = block.n_positives if settings.calibrate else None
+    return header, build_index(*weights, header.n_features, block.first_label, n_positives)
 
 
 def _score(

@@ -180,10 +180,10 @@ def dense_damped(X: np.ndarray, counts: np.ndarray, damping: float) -> np.ndarra
     return out
 
 
-def calibrated(scores: np.ndarray, n_positives: np.ndarray) -> np.ndarray:
-    """Scores [n_instances, n_labels] calibrated as the formula says it."""
-    n = np.maximum(n_positives, 1.0)
-    return n / (n + 0.5) * (1 + scores) - 0.02 * np.log(n) - 1
+def calibrated(scores: np.ndarray, n_positives: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Scores [n_instances, n_labels] calibrated as the formula says it; weights [n_labels, n_features]."""
+    n, length = np.maximum(n_positives, 1.0), np.linalg.norm(weights.astype(np.float64), axis=1)
+    return (n / (n + 2) + 1 / np.maximum(length, 1)) * (1 + scores) - 0.02 * np.log(n) - 1
 
 
 def dense(matrix: tuple[np.ndarray, np.ndarray, np.ndarray], n_columns: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from conftest import calibrated, dense
 import proxml_mpi
 from proxml_mpi.cli import inspect, predict, train
 from proxml_mpi.data.dataset import Dataset
-from proxml_mpi.score.calibration import calibration_of
+from proxml_mpi.score.calibration import calibrate
 
 Capture = pytest.CaptureFixture[str]
 
@@ -27,19 +27,27 @@ def model(small_files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFacto
 def test_calibration_is_the_formula() -> None:
     n_positives = np.array([0, 1, 1, 2, 50, 100_000], np.int32)
     bias = np.array([-np.inf, -1.5, 0.25, -2, -1, -3], np.float32)
-    calibration = calibration_of(n_positives)
-    assert calibration is not None and calibration_of(n_positives, is_wanted=False) is None
-    expected = calibrated(bias[None, :].astype(np.float64), n_positives)[0]
-    np.testing.assert_allclose(calibration.bias(bias), expected, rtol=1e-6)
-    assert calibration.bias(bias)[0] == -np.inf
+    weights = np.outer([0, 1.5, 0.25, 4, 9, 30], [0.6, -0.8])  # none; shorter than 1, and longer
+    factors, biases = calibrate(bias, n_positives, np.linalg.norm(weights, axis=1))
+    expected = calibrated(np.stack([bias, bias + 1]).astype(np.float64), n_positives, weights)
+    np.testing.assert_allclose(biases, expected[0], rtol=1e-6)
+    np.testing.assert_allclose(factors[1:], (expected[1] - expected[0])[1:], rtol=1e-6)
+    assert biases[0] == -np.inf
+
+
+def test_a_label_whose_weights_all_but_vanish_is_not_lifted_above_the_others() -> None:
+    bias, n_positives = np.array([-0.97, -1.3], np.float32), np.array([400, 400], np.int32)
+    factors, biases = calibrate(bias, n_positives, np.array([1e-6, 5.0]))
+    assert factors.max() < 2 and biases[0] < -0.9  # divided by |w| alone it would be of the order of 1e4
 
 
 def test_a_range_of_labels_is_calibrated_as_all_of_them_are() -> None:
-    n_positives = np.random.default_rng(0).zipf(1.5, 1000).clip(0, 10_000).astype(np.int32)
-    whole = calibration_of(n_positives)
+    random = np.random.default_rng(0)
+    n_positives = random.zipf(1.5, 1000).clip(0, 10_000).astype(np.int32)
+    labels = (random.normal(-1.3, 0.2, 1000).astype(np.float32), n_positives, random.uniform(0, 10, 1000))
+    whole = calibrate(*labels)
     for first, end in ((0, 1), (3, 20), (500, 1000)):
-        part = calibration_of(n_positives[first:end])
-        assert part is not None and whole is not None
+        part = calibrate(*(array[first:end] for array in labels))
         for mine, all_of_them in zip(part, whole, strict=True):
             assert mine.tobytes() == all_of_them[first:end].tobytes()
 
@@ -50,7 +58,7 @@ def test_scores_are_those_of_dense_arithmetic(model: Path, small: tuple[Dataset,
     found = proxml_mpi.load_model(model)
     assert (found.weights != plain.weights).nnz == 0 and np.array_equal(found.bias, plain.bias)
     scores = plain.decision_function(X).astype(np.float64)
-    expected = calibrated(scores, found.certificates.n_positives)
+    expected = calibrated(scores, found.certificates.n_positives, plain.weights.toarray())
     is_usable = np.isfinite(found.bias)
     np.testing.assert_allclose(found.decision_function(X)[:, is_usable], expected[:, is_usable], rtol=1e-5, atol=1e-5)
     top = found.predict(X)

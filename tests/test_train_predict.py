@@ -100,11 +100,11 @@ def test_predictions_are_those_of_dense_arithmetic(
     with h5py.File(model) as f:
         w = f["weights"]
         shape = (train.n_labels, train.n_features)
-        W = scipy.sparse.csr_array((w["data"][:], w["indices"][:], w["indptr"][:]), shape=shape)
+        W = scipy.sparse.csr_array((w["data"][:], w["indices"][:], w["indptr"][:]), shape=shape).toarray()
         counts = np.count_nonzero(dense(train.features, train.n_features), axis=0)
         assert np.array_equal(f["features/n_instances"][:], counts) and counts.min() < 63 < counts.max()
         X = dense_damped(dense(features, train.n_features), counts, 63)
-        scores = calibrated(X @ W.toarray().T.astype(np.float64) + f["bias"][:], f["labels/n_positives"][:])
+        scores = calibrated(X @ W.T.astype(np.float64) + f["bias"][:], f["labels/n_positives"][:], W)
     rounded = scores.astype(np.float32)
     best = np.lexsort((np.broadcast_to(np.arange(train.n_labels), scores.shape), -rounded), axis=1)[:, :5]
     for i, row in enumerate(predictions(predicted / "one.txt")):

@@ -14,7 +14,6 @@ from proxml_mpi.errors import FileError, ModelError
 from proxml_mpi.files import reason
 from proxml_mpi.instances import Piece, open_instances
 from proxml_mpi.ranks.partition import partition
-from proxml_mpi.score.calibration import calibration_of
 from proxml_mpi.score.index import build_index, score_top_k
 from proxml_mpi.score.metrics import BIN_ENDS, FREQUENCY_BINS, Evaluation, start_evaluation
 from proxml_mpi.score.propensity import Propensity, choose_propensity, inverse_propensities
@@ -135,8 +134,8 @@ def evaluate(settings: ReportSettings, path: Path, header: ModelHeader, block: B
     instances = open_instances(path, settings.format, header, damping, scoring.instances_per_round, settings.threads)
     weights = inverse_propensities(header.n_positives, header.n_instances, propensity)
     evaluation = start_evaluation(settings.k, weights, header.n_positives)
-    calibration = calibration_of(block.n_positives, scoring.calibrate)
-    index = build_index(block.indptr, block.indices, block.data, block.bias, header.n_features, 0, calibration)
+    n_positives = block.n_positives if scoring.calibrate else None
+    index = build_index(block.indptr, block.indices, block.data, block.bias, header.n_features, 0, n_positives)
     wanted = _draw(instances.n_instances or 0, settings)
     label_counts, n_entries, n_done, examples = np.zeros(header.n_labels, np.int64), 0, 0, []
     for piece in instances.pieces:

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from proxml_mpi.score.calibration import Calibration
-from proxml_mpi.score.kernels import invert, score_instances
+from proxml_mpi.score.calibration import calibrate
+from proxml_mpi.score.kernels import add_squares_by_feature, add_squares_by_label, invert, score_instances
 from proxml_mpi.score.topk import TopK, empty_top_k
 
 Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
@@ -48,16 +48,20 @@ def build_index(
     bias: NDArray[np.float32],
     n_features: int,
     first_label: int,
-    calibration: Calibration | None = None,
+    n_positives: NDArray[np.int32] | None = None,
 ) -> Index:
-    """Turn a model by label into an index by feature, in time proportional to its weights; None: scores as they are.
+    """Turn a model by label into an index by feature, in time proportional to its weights.
 
     indptr int64 [n_labels + 1] from 0, indices int32 [n_weights] in [0, n_features), data float32 [n_weights], finite:
     the weights of the range by label. bias float32 [n_labels]: finite, or -inf for labels that must never be predicted.
-    The caller has validated all of them.
+    n_positives int32 [n_labels], the training instances of labels, calibrates scores; None: they stay as they are. The
+    caller has validated all of them.
     """
-    if calibration is not None:
-        data, bias = data * np.repeat(calibration.factors, np.diff(indptr)), calibration.bias(bias)
+    if n_positives is not None:
+        squares = np.zeros(len(bias), np.float64)
+        add_squares_by_label(indptr, data, squares)
+        factors, bias = calibrate(bias, n_positives, np.sqrt(squares))
+        data = data * np.repeat(factors, np.diff(indptr))
     feature_indptr = np.zeros(n_features + 1, np.int64)
     np.cumsum(np.bincount(indices, minlength=n_features), out=feature_indptr[1:])
     positions, weights = np.empty(len(indices), np.int32), np.empty(len(indices), np.float32)
@@ -71,14 +75,17 @@ def stored_index(
     labels: NDArray[np.int32],
     weights: NDArray[np.float32],
     bias: NDArray[np.float32],
-    calibration: Calibration | None = None,
+    n_positives: NDArray[np.int32] | None = None,
 ) -> Index:
     """Make an index of all weights as a model file keeps them by feature: arrays as in Index, but labels by their ids.
 
-    bias float32 [n_labels]: by label. The caller has validated all of them.
+    bias float32 [n_labels], n_positives: by label, as build_index has them. The caller has validated all of them.
     """
-    if calibration is not None:
-        weights, bias = weights * calibration.factors[labels], calibration.bias(bias)
+    if n_positives is not None:
+        squares = np.zeros(len(bias), np.float64)
+        add_squares_by_feature(labels, weights, squares)
+        factors, bias = calibrate(bias, n_positives, np.sqrt(squares))
+        weights = weights * factors[labels]
     bias, order = _order(bias)
     position_of = np.empty_like(order)
     position_of[order] = np.arange(len(order), dtype=np.int32)

@@ -40,6 +40,21 @@ def invert(
 
 
 @njit(cache=True, nogil=True)
+def add_squares_by_label(indptr: Int64, data: Float32, squares: Float64) -> None:
+    """Add the squares of every label's weights, in the order of features, to squares, float64 [n_labels]."""
+    for label in range(len(squares)):
+        for entry in range(indptr[label], indptr[label + 1]):
+            squares[label] += np.float64(data[entry]) * np.float64(data[entry])
+
+
+@njit(cache=True, nogil=True)
+def add_squares_by_feature(labels: Int32, weights: Float32, squares: Float64) -> None:
+    """Add the same, to the same bits, when weights come by feature: labels int32 [n_weights] tells whose they are."""
+    for entry in range(len(labels)):
+        squares[labels[entry]] += np.float64(weights[entry]) * np.float64(weights[entry])
+
+
+@njit(cache=True, nogil=True)
 def insert(label: int, score: np.float32, labels: Int32, scores: Float32) -> None:
     """Put a label into a list ranked by score descending, then label ascending, unless it is there or too bad.
 

@@ -34,7 +34,13 @@ from proxml_mpi.solve.newton_score import (
     score_near,
     spread,
 )
-from proxml_mpi.solve.newton_select import choose_all_rows, choose_columns, choose_near_rows, clear_local
+from proxml_mpi.solve.newton_select import (
+    choose_all_rows,
+    choose_columns,
+    choose_near_rows,
+    choose_violating_rows,
+    clear_local,
+)
 from proxml_mpi.solve.newton_step import advance, list_near, list_support, settle_bias
 from proxml_mpi.solve.newton_touch import leave_places, touch_all, touch_positives
 from proxml_mpi.solve.problem import COLD, Outcome, Solution, Start
@@ -166,6 +172,8 @@ def solve_label(
             n_touched, read = choose_all_rows(problem, work, n_touched, n_columns)
             n_rows = n_touched
             n_read += read
+        elif has_guess and iteration <= HARD:
+            n_rows = choose_violating_rows(work, n_near, b)  # one model, and no other rows take part in it
         else:
             n_first = n_columns if is_rare else 0  # frequent labels know rows enough
             n_rows, n_touched = choose_near_rows(problem, work, n_near, n_learned, n_first, n_touched)

@@ -157,6 +157,21 @@ def choose_near_rows(
 
 
 @inner
+def choose_violating_rows(work: Workspace, n_near: int, b: float) -> int:
+    """List the instances that violate, all of them near; return their number."""
+    near, touched, sign, score = work.instances[NEAR], work.instances[TOUCHED], work.rows[SIGN], work.rows[SCORE]
+    row, chosen, n_rows = work.instances[ROW], work.instances[CHOSEN], 0
+    for position in range(n_near):
+        place = near[position]
+        chosen[n_rows] = place
+        n_rows += 1.0 - sign[place] * (score[place] + b) >= 0.0
+    for r in range(n_rows):
+        row[touched[chosen[r]]] = r + 1
+    fill_rows(work, n_rows)
+    return n_rows
+
+
+@inner
 def choose_all_rows(problem: NewtonProblem, work: Workspace, n_touched: int, n_columns: int) -> tuple[int, int]:
     """List all touched instances after touching those of new columns; return their number and the entries read."""
     n_read = 0

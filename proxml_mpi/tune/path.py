@@ -17,7 +17,6 @@ from proxml_mpi.progress import Progress
 from proxml_mpi.ranks.partition import partition, share_of
 from proxml_mpi.ranks.tally import Tally
 from proxml_mpi.ranks.world import World
-from proxml_mpi.score.calibration import calibration_of
 from proxml_mpi.score.index import build_index, score_top_k
 from proxml_mpi.score.metrics import Evaluation, start_evaluation
 from proxml_mpi.score.propensity import Propensity, inverse_propensities, reorder_by_propensity
@@ -146,8 +145,8 @@ def _score(
     inverse = inverse_propensities(n_positives, fold.n_instances, propensity)
     evaluation = start_evaluation(settings.k, inverse, n_positives)
     weights = (block.indptr, block.indices, block.data, block.bias)
-    calibration = calibration_of(block.n_positives, settings.calibrate)
-    index = build_index(*weights, fold.n_features, block.first_label, calibration)
+    calibrated_by = block.n_positives if settings.calibrate else None
+    index = build_index(*weights, fold.n_features, block.first_label, calibrated_by)
     n_rows = len(piece.indptr) - 1
     for first in range(0, n_rows, settings.instances_per_round):
         end = min(first + settings.instances_per_round, n_rows)
