@@ -31,7 +31,7 @@ def test_calibration_is_the_formula() -> None:
     factors, biases = calibrate(bias, n_positives, np.linalg.norm(weights, axis=1))
     expected = calibrated(np.stack([bias, bias + 1]).astype(np.float64), n_positives, weights)
     np.testing.assert_allclose(biases, expected[0], rtol=1e-6)
-    np.testing.assert_allclose(factors[1:], (expected[1] - expected[0])[1:], rtol=1e-6)
+    np.testing.assert_allclose(factors[1:], expected[1, 1:] - expected[0, 1:], rtol=1e-6)
     assert biases[0] == -np.inf
 
 

@@ -36,7 +36,7 @@ def gather_matrix(
     for c in range(n_columns):
         by_columns += length(problem.column_start, work.features[FEATURE, c])
     # Rows are read in pieces, and what was kept of them has to be sorted into columns.
-    is_by_columns = by_columns <= 4 * by_rows
+    is_by_columns = by_columns <= 3 * by_rows
     needed = by_columns if is_by_columns else by_rows
     if needed >= len(local.row):
         local = make_longer_local(2 * needed)

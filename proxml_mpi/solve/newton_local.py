@@ -59,7 +59,11 @@ def solve_local(
     fraction, last_worst, last_active = FRACTION, np.inf, 0
     for model in range(max_models):
         n_active, m, total, pull = choose_active(work, n_rows, b, n_group, half, with_bias)
-        active, worst = gather_active(work, local, n_columns, n_active == n_rows, b, half, half_ridge)
+        active, worst = local, np.inf
+        if max_models == 1 and n_active == n_rows:
+            active = take_all(work, local, n_columns)
+        else:
+            worst = gather_active(work, local, n_columns, b, half, half_ridge)
         if with_bias and not (b >= cap and pull > -half):
             worst = max(worst, abs(pull - (half if b > 0.0 else -half)) if b != 0.0 else abs(pull) - half)
         if 2.0 * worst <= tolerance:
@@ -144,28 +148,18 @@ def choose_active(
 
 
 @inner
-def gather_active(
-    work: Workspace, local: Local, n_columns: int, are_all: bool, b: float, half: float, half_ridge: float
-) -> tuple[Local, float]:
-    """Copy the active rows of the columns, unless all are, with sums of these.
-
-    Returns the matrix, and the largest violation of half the gradient.
-    """
+def gather_active(work: Workspace, local: Local, n_columns: int, b: float, half: float, half_ridge: float) -> float:
+    """Copy the active rows of the columns, with sums of these; return the largest violation of half the gradient."""
     u, s, q = work.columns[U], work.columns[SUM], work.columns[SQUARE]
     whole, start, active, e = work.starts[ALL], work.starts[FEW], work.instances[ACTIVE], work.rows[RESIDUAL]
-    if are_all:
-        local = Local(local.active_row, local.active_value, local.row, local.value)
     worst, end = 0.0, NONE
     for c in range(n_columns):
         start[c] = end
-        if are_all:
-            end = whole[c + 1]
-        else:
-            for entry in range(whole[c], whole[c + 1]):
-                k = active[local.row[entry]]
-                local.active_row[end] = k - UNIT
-                local.active_value[end] = local.value[entry]
-                end += ONE if k > 0 else NONE
+        for entry in range(whole[c], whole[c + 1]):
+            k = active[local.row[entry]]
+            local.active_row[end] = k - UNIT
+            local.active_value[end] = local.value[entry]
+            end += ONE if k > 0 else NONE
         column_sum, square, rho = 0.0, 0.0, 0.0
         for entry in range(start[c], end):
             x = np.float64(local.active_value[entry])
@@ -177,7 +171,23 @@ def gather_active(
         side = half if u[c] > 0.0 else -half
         worst = max(worst, abs(rho) - half if u[c] == 0.0 else abs(rho - side))
     start[n_columns] = end
-    return local, worst
+    return worst
+
+
+@inner
+def take_all(work: Workspace, local: Local, n_columns: int) -> Local:
+    """Return the matrix with its rows as the active ones, not copied, and sum its columns and their squares."""
+    start = work.starts[ALL]
+    for c in range(n_columns):
+        column_sum, square = 0.0, 0.0
+        for entry in range(start[c], start[c + 1]):
+            x = np.float64(local.value[entry])
+            column_sum += x
+            square += x * x
+        work.columns[SUM, c], work.columns[SQUARE, c] = column_sum, square
+        work.starts[FEW, c + 1] = start[c + 1]
+    work.starts[FEW, 0] = NONE
+    return Local(local.active_row, local.active_value, local.row, local.value)
 
 
 @inner
