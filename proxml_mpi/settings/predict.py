@@ -9,7 +9,7 @@ from proxml_mpi.settings.fields import FORMAT_HELP, FORMATS, LoggingSettings, ar
 
 DAMPING = 63.0
 DAMPING_HELP = "damp features that d < D training instances have, by (ln(1 + d) / ln(1 + D))^0.75; 0: damp nothing"
-CALIBRATE_HELP = "make scores of rare and frequent labels comparable, by their numbers of training instances"
+CALIBRATE_HELP = "make scores of rare and frequent labels comparable, by training instances and length of weights"
 
 
 @dataclass(frozen=True, kw_only=True)
