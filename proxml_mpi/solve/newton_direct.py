@@ -12,30 +12,25 @@ from proxml_mpi.solve.newton_data import (
     SUM,
     TRIAL,
     TRIAL_RESIDUAL,
-    Local,
     U,
     Workspace,
     inner,
 )
-from proxml_mpi.solve.newton_model import best_bias, dot
+from proxml_mpi.solve.newton_model import Model, best_bias, dot
 
 FARTHEST = 1e6  # multiples of a direction that a step goes
-Halves = tuple[float, float]  # lambda / 2, mu / 2
 
 
 @inner
-def aim_directly(
-    work: Workspace, local: Local, size: int, n_active: int, m: float, b: float, cap: float, half: Halves
-) -> bool:
+def aim_directly(work: Workspace, model: Model, size: int, b: float) -> bool:
     """Fill TRIAL with the Newton direction on the listed columns, all with weights; False where there is none."""
-    row, value, start, listed = local.active_row, local.active_value, work.starts[FEW], work.features[LIST]
+    start, listed = work.starts[FEW], work.features[LIST]
     e, u, s, p = work.rows[RESIDUAL], work.columns[U], work.columns[SUM], work.columns[TRIAL]
-    half_penalty, half_ridge = half
-    fill_gram(work, local, size, n_active, m, b != 0.0 and b < cap, half_ridge)
+    fill_gram(work, model, size, b != 0.0 and b < model.cap)
     for k in range(size):
         j = listed[k]
-        rho = dot(row, value, start[j], start[j + 1], e) - b * s[j] - half_ridge * u[j]
-        p[k] = rho - (half_penalty if u[j] > 0.0 else -half_penalty)
+        rho = dot(model.row, model.value, start[j], start[j + 1], e) - b * s[j] - model.half_ridge * u[j]
+        p[k] = rho - (model.half if u[j] > 0.0 else -model.half)
     return solve_dense(work.gram, p, size)
 
 
@@ -52,27 +47,15 @@ def aim_onwards(work: Workspace, size: int) -> None:
 
 
 @inner
-def go_along(
-    work: Workspace,
-    local: Local,
-    size: int,
-    n_active: int,
-    m: float,
-    total: float,
-    b: float,
-    cap: float,
-    with_bias: bool,
-    half: float,
-    half_ridge: float,
-) -> tuple[float, float]:
+def go_along(work: Workspace, model: Model, size: int, total: float, b: float) -> tuple[float, float]:
     """Change the listed weights, none of them zero, by the multiple of TRIAL that minimises the model; return E and b.
 
     A bias that is free follows, as far as the cap or 0.
     """
-    row, value, start, listed = local.active_row, local.active_value, work.starts[FEW], work.features[LIST]
+    row, value, start, listed = model.row, model.value, work.starts[FEW], work.features[LIST]
     e, change, u, s = work.rows[RESIDUAL], work.rows[TRIAL_RESIDUAL], work.columns[U], work.columns[SUM]
-    p, kink = work.columns[TRIAL], work.columns[CHANGE]
-    for r in range(n_active):
+    p, kink, half, half_ridge = work.columns[TRIAL], work.columns[CHANGE], model.half, model.half_ridge
+    for r in range(model.n_active):
         change[r] = 0.0
     slope, curvature, change_sum = 0.0, 0.0, 0.0
     for k in range(size):
@@ -82,35 +65,33 @@ def go_along(
         change_sum += p[k] * s[j]
         for entry in range(start[j], start[j + 1]):
             change[row[entry]] += p[k] * value[entry]
-    for r in range(n_active):
+    for r in range(model.n_active):
         slope += (e[r] - b) * change[r]
         curvature += change[r] * change[r]
-    bias_step = -change_sum / m if with_bias and b != 0.0 and b < cap else 0.0
+    bias_step = -change_sum / model.m if model.with_bias and b != 0.0 and b < model.cap else 0.0
     curvature = max(0.0, curvature + bias_step * change_sum)
     if not slope > 0.0:
         return total, b
     t = walk_kinks(u, listed, p, kink, size, slope, curvature, half)
-    if b + t * bias_step > cap:
-        t = (cap - b) / bias_step
+    if b + t * bias_step > model.cap:
+        t = (model.cap - b) / bias_step
     elif b * (b + t * bias_step) <= 0.0 and bias_step != 0.0:
         t = -b / bias_step
     for k in range(size):
         j = listed[k]
         u[j] = u[j] + t * p[k] if t != kink[k] else 0.0
-    for r in range(n_active):
+    for r in range(model.n_active):
         e[r] -= t * change[r]
     total -= t * change_sum
-    return total, best_bias(total, m, cap, with_bias, half)
+    return total, best_bias(model, total)
 
 
 @inner
-def fill_gram(
-    work: Workspace, local: Local, size: int, n_active: int, m: float, is_free: bool, half_ridge: float
-) -> None:
+def fill_gram(work: Workspace, model: Model, size: int, is_free: bool) -> None:
     """Fill the lower triangle of work.gram with X'X (- s s'/m) + mu/2 of the listed columns, and a little more."""
-    row, value, start, listed = local.active_row, local.active_value, work.starts[FEW], work.features[LIST]
+    row, value, start, listed = model.row, model.value, work.starts[FEW], work.features[LIST]
     gram, s, dense = work.gram, work.columns[SUM], work.rows[TRIAL_RESIDUAL]
-    for r in range(n_active):
+    for r in range(model.n_active):
         dense[r] = 0.0
     top = 0.0
     for k in range(size):
@@ -119,7 +100,7 @@ def fill_gram(
             dense[row[entry]] = value[entry]
         for other in range(k, size):
             i = listed[other]
-            product = -s[i] * s[j] / m if is_free else 0.0
+            product = -s[i] * s[j] / model.m if is_free else 0.0
             for entry in range(start[i], start[i + 1]):
                 product += value[entry] * dense[row[entry]]
             gram[other, k] = product
@@ -127,7 +108,7 @@ def fill_gram(
             dense[row[entry]] = 0.0
         top = max(top, gram[k, k])
     for k in range(size):
-        gram[k, k] += 1e-7 * top + half_ridge
+        gram[k, k] += 1e-7 * top + model.half_ridge
 
 
 @inner

@@ -28,13 +28,12 @@ from proxml_mpi.solve.newton_data import (
     SUM,
     TRIAL,
     TRIAL_RESIDUAL,
-    Local,
     U,
     Workspace,
     inner,
 )
 from proxml_mpi.solve.newton_direct import aim_directly, aim_onwards, go_along, solve_dense
-from proxml_mpi.solve.newton_model import best_bias, dot, model_value, soft
+from proxml_mpi.solve.newton_model import Model, best_bias, dot, model_value, soft
 
 PATIENCE = 10  # sweeps before a direct step
 PACE = 0.9  # of five sweeps before: steps as large as that do not converge, they drift
@@ -48,34 +47,17 @@ def copy(target: NDArray[np.float64], source: NDArray[np.float64], n: int) -> No
 
 
 @inner
-def minimise(
-    work: Workspace,
-    local: Local,
-    n: int,
-    n_active: int,
-    m: float,
-    total: float,
-    cap: float,
-    with_bias: bool,
-    half: float,
-    half_ridge: float,
-    tolerance: float,
-    max_sweeps: int,
-    most_direct: int,
-) -> float:
-    """Descend in the n weights U; return the bias.
-
-    RESIDUAL holds e, total its sum (rows without features included), m the number of active rows.
-    """
-    u, listed = work.columns[U], work.features[LIST]
-    b = best_bias(total, m, cap, with_bias, half)
+def minimise(work: Workspace, model: Model, total: float, tolerance: float, max_sweeps: int, most_direct: int) -> float:
+    """Descend in the weights U; return the bias. RESIDUAL holds e, total its sum, rows without features included."""
+    n, u, listed = model.n_columns, work.columns[U], work.features[LIST]
+    b = best_bias(model, total)
     for j in range(n):
         listed[j] = j
         s, q = work.columns[SUM, j], work.columns[SQUARE, j]
-        work.columns[CURVATURE, j] = half_ridge + max(q - s * s / max(m, 1.0), 0.02 * q)
+        work.columns[CURVATURE, j] = model.half_ridge + max(q - s * s / max(model.m, 1.0), 0.02 * q)
     n_listed, is_full, n_kept, since, first_worst = n, True, 0, 0, 0.0
     for _ in range(max_sweeps):
-        worst, total, b = sweep(work, local, n_listed, m, total, b, cap, with_bias, half, half_ridge)
+        worst, total, b = sweep(work, model, n_listed, total, b)
         if worst <= tolerance and is_full:
             break
         is_full = worst <= tolerance
@@ -91,41 +73,28 @@ def minimise(
                 first_worst = worst
             elif n_kept == N_HISTORY:
                 n_kept = 0
-                rest = (n_active, m, total, b, cap, with_bias, half, half_ridge)
                 if worst > PACE * first_worst:
                     aim_onwards(work, n_listed)
-                    total, b = go_along(work, local, n_listed, *rest)
+                    total, b = go_along(work, model, n_listed, total, b)
                 else:
-                    total, b = extrapolate(work, local, n, *rest)
+                    total, b = extrapolate(work, model, total, b)
             since += 1
             # Not after a step along the drift: it may have ended where a listed weight vanishes.
             if since >= PATIENCE and n_kept > 0 and 0 < n_listed <= most_direct:
-                if aim_directly(work, local, n_listed, n_active, m, b, cap, (half, half_ridge)):
-                    rest = (n_active, m, total, b, cap, with_bias, half, half_ridge)
-                    total, b = go_along(work, local, n_listed, *rest)
+                if aim_directly(work, model, n_listed, b):
+                    total, b = go_along(work, model, n_listed, total, b)
                 n_kept, since = 0, 0
     return b
 
 
 @inner
-def sweep(
-    work: Workspace,
-    local: Local,
-    n_listed: int,
-    m: float,
-    total: float,
-    b: float,
-    cap: float,
-    with_bias: bool,
-    half: float,
-    half_ridge: float,
-) -> tuple[float, float, float]:
+def sweep(work: Workspace, model: Model, n_listed: int, total: float, b: float) -> tuple[float, float, float]:
     """Pass once over the listed columns; return the largest change in units of the gradient, E, b."""
-    row, value, listed, start = local.active_row, local.active_value, work.features[LIST], work.starts[FEW]
+    row, value, listed, start = model.row, model.value, work.features[LIST], work.starts[FEW]
     e, u, s, q = work.rows[RESIDUAL], work.columns[U], work.columns[SUM], work.columns[SQUARE]
-    curvature = work.columns[CURVATURE]
-    worst = 0.0
-    share = 1.0 / m if m > 0.0 else 0.0
+    curvature, half, half_ridge = work.columns[CURVATURE], model.half, model.half_ridge
+    with_bias, cap, worst = model.with_bias, model.cap, 0.0
+    share = 1.0 / model.m if model.m > 0.0 else 0.0
     for position in range(n_listed):
         j = listed[position]
         if q[j] <= 0.0:
@@ -156,24 +125,12 @@ def sweep(
 
 
 @inner
-def extrapolate(
-    work: Workspace,
-    local: Local,
-    n: int,
-    n_active: int,
-    m: float,
-    total: float,
-    b: float,
-    cap: float,
-    with_bias: bool,
-    half: float,
-    half_ridge: float,
-) -> tuple[float, float]:
+def extrapolate(work: Workspace, model: Model, total: float, b: float) -> tuple[float, float]:
     """Try the combination of the last iterates whose combined change is least; return E and b.
 
     Weights that are zero stay zero. The trial is taken when the model's value falls.
     """
-    row, value, start = local.active_row, local.active_value, work.starts[FEW]
+    row, value, start, n, n_active = model.row, model.value, work.starts[FEW], model.n_columns, model.n_active
     e, trial_e, u, trial = work.rows[RESIDUAL], work.rows[TRIAL_RESIDUAL], work.columns[U], work.columns[TRIAL]
     share = np.empty(N_HISTORY - 1)
     combine(work.columns[HISTORY : HISTORY + N_HISTORY], n, share)
@@ -188,9 +145,8 @@ def extrapolate(
             trial_total -= step * work.columns[SUM, j]
             for entry in range(start[j], start[j + 1]):
                 trial_e[row[entry]] -= step * value[entry]
-    trial_b = best_bias(trial_total, m, cap, with_bias, half)
-    value_now = model_value(u, e, b, n, n_active, m, half, half_ridge)
-    if not model_value(trial, trial_e, trial_b, n, n_active, m, half, half_ridge) < value_now:
+    trial_b = best_bias(model, trial_total)
+    if not model_value(model, trial, trial_e, trial_b) < model_value(model, u, e, b):
         return total, b
     copy(u, trial, n)
     copy(e, trial_e, n_active)

@@ -24,6 +24,7 @@ from proxml_mpi.solve.newton_data import (
     inner,
 )
 from proxml_mpi.solve.newton_lasso import minimise
+from proxml_mpi.solve.newton_model import Model
 from proxml_mpi.solve.newton_search import search
 
 NONE, ONE, UNIT = np.uint64(0), np.uint64(1), np.uint32(1)
@@ -59,10 +60,11 @@ def solve_local(
     fraction, last_worst, last_active = FRACTION, np.inf, 0
     for model in range(max_models):
         n_active, m, total, pull = choose_active(work, n_rows, b, n_group, half, with_bias)
-        active, worst = local, np.inf
+        row, value, worst = local.row, local.value, np.inf
         if max_models == 1 and n_active == n_rows:
-            active = take_all(work, local, n_columns)
+            sum_columns(work, local, n_columns)
         else:
+            row, value = local.active_row, local.active_value
             worst = gather_active(work, local, n_columns, b, half, half_ridge)
         if with_bias and not (b >= cap and pull > -half):
             worst = max(worst, abs(pull - (half if b > 0.0 else -half)) if b != 0.0 else abs(pull) - half)
@@ -77,21 +79,8 @@ def solve_local(
         last_worst, last_active = worst, n_active
         sought = fraction * min(2.0 * worst, tolerance)
         most_direct = MOST_STILL if is_still and is_very_hard else MOST_DIRECT
-        new_b = minimise(
-            work,
-            active,
-            n_columns,
-            n_active,
-            m,
-            total,
-            cap,
-            with_bias,
-            half,
-            half_ridge,
-            sought,
-            max_sweeps,
-            most_direct,
-        )
+        lasso = Model(row, value, n_columns, n_active, m, cap, with_bias, half, half_ridge)
+        new_b = minimise(work, lasso, total, sought, max_sweeps, most_direct)
         if model == max_models - 1 and not is_careful:
             return new_b
         # The model's step, to the minimum of the local problem along it.
@@ -175,8 +164,8 @@ def gather_active(work: Workspace, local: Local, n_columns: int, b: float, half:
 
 
 @inner
-def take_all(work: Workspace, local: Local, n_columns: int) -> Local:
-    """Return the matrix with its rows as the active ones, not copied, and sum its columns and their squares."""
+def sum_columns(work: Workspace, local: Local, n_columns: int) -> None:
+    """Sum the columns, whose rows are all active and need no copies, and their squares."""
     start = work.starts[ALL]
     for c in range(n_columns):
         column_sum, square = 0.0, 0.0
@@ -187,7 +176,6 @@ def take_all(work: Workspace, local: Local, n_columns: int) -> Local:
         work.columns[SUM, c], work.columns[SQUARE, c] = column_sum, square
         work.starts[FEW, c + 1] = start[c + 1]
     work.starts[FEW, 0] = NONE
-    return Local(local.active_row, local.active_value, local.row, local.value)
 
 
 @inner

@@ -1,11 +1,27 @@
 """The value of the quadratic model, its best bias, and products with columns: see newton_lasso."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from proxml_mpi.solve.newton_data import inner
 
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+
+
+class Model(NamedTuple):
+    """What of the model stays while it is minimised; the columns begin at work.starts[FEW]."""
+
+    row: NDArray[np.uint32]  # of the active rows, by columns
+    value: NDArray[np.float32]
+    n_columns: int
+    n_active: int
+    m: float  # n_active, and the active rows without features
+    cap: float  # of the bias
+    with_bias: bool
+    half: float  # lambda / 2
+    half_ridge: float  # mu / 2
 
 
 @inner
@@ -19,33 +35,25 @@ def soft(x: float, by: float) -> float:
 
 
 @inner
-def best_bias(total: float, m: float, cap: float, with_bias: bool, half: float) -> float:
+def best_bias(model: Model, total: float) -> float:
     """Return the bias that minimises the model for fixed weights; total = E."""
-    if not with_bias or m <= 0.0:
-        return min(0.0, cap) if with_bias else 0.0
-    return min(soft(total, half) / m, cap)
+    if not model.with_bias or model.m <= 0.0:
+        return min(0.0, model.cap) if model.with_bias else 0.0
+    return min(soft(total, model.half) / model.m, model.cap)
 
 
 @inner
-def model_value(
-    u: NDArray[np.float64],
-    e: NDArray[np.float64],
-    b: float,
-    n: int,
-    n_active: int,
-    m: float,
-    half: float,
-    half_ridge: float,
-) -> float:
+def model_value(model: Model, u: NDArray[np.float64], e: NDArray[np.float64], b: float) -> float:
     """Return the model's value; active rows beyond the local ones have no features and the label -1."""
     squares = 0.0
-    for r in range(n_active):
+    for r in range(model.n_active):
         squares += (e[r] - b) * (e[r] - b)
     norm, square = abs(b), 0.0
-    for j in range(n):
+    for j in range(model.n_columns):
         norm += abs(u[j])
         square += u[j] * u[j]
-    return squares + (m - n_active) * (1.0 + b) * (1.0 + b) + 2.0 * half * norm + half_ridge * square
+    squares += (model.m - model.n_active) * (1.0 + b) * (1.0 + b)
+    return squares + 2.0 * model.half * norm + model.half_ridge * square
 
 
 @inner
