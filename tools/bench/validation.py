@@ -50,7 +50,6 @@ from proxml_mpi.score.topk import TopK
 from proxml_mpi.store.dataset_file import write_dataset
 
 GROUPED = ("debian-depends",)
-LEVEL, POWER = 63, 0.75  # of the default's damping
 REFERENCE = "K 0.5, C 0.02, A 0"
 LOSS = 0.05
 CALIBRATIONS = (
@@ -157,36 +156,32 @@ def without(data: Dataset, is_kept: NDArray[np.bool_]) -> Dataset:
     return replace(data, features=Matrix(starts, indices[entries], values[entries]))
 
 
-def damped(held: Dataset, counts: NDArray[np.int32]) -> scipy.sparse.csr_array[Any]:
-    """Return instances whose rare words count less; prediction gives them unit length."""
-    factors = (np.log1p(np.minimum(counts, LEVEL)) / np.log1p(LEVEL)) ** POWER
-    indptr, indices, values = held.features
-    return csr(Matrix(indptr, indices, (values * factors[indices]).astype(np.float32)), held.n_features)
-
-
 def judge(stem: Path, part: Dataset, held: Dataset) -> list[Row]:
     """Train what the candidates and L1 one-vs-rest need, and return what each is worth."""
     data = stem.with_name(f"{stem.name}.h5")
     write_dataset(data, part)
-    model = train(data, stem.with_name(f"{stem.name}-default.h5"))
-    top = model.predict(damped(held, part.feature_counts), N_CALIBRATED)
+    instances = csr(held.features, held.n_features)
+    path = train(data, stem.with_name(f"{stem.name}-default.h5"))
+    model = proxml_mpi.load_model(path, calibrate=False)
+    top = model.predict(instances, N_CALIBRATED)
     lengths = np.sqrt(model.weights.astype(np.float64).power(2).sum(axis=1))
     n_positives = np.diff(part.positives.indptr)
     rows = [
         {"candidate": candidate, **worth(calibrated(top, n_positives, lengths, *constants), part, held)}
         for candidate, constants in CANDIDATES.items()
     ]
-    plain = train(data, stem.with_name(f"{stem.name}---ridge0.h5"), "--ridge", "0")
-    lists = plain.predict(csr(held.features, held.n_features), N_LISTED).labels
+    path = train(data, stem.with_name(f"{stem.name}---ridge0.h5"), "--ridge", "0")
+    plain = proxml_mpi.load_model(path, damping=0, calibrate=False)
+    lists = plain.predict(instances, N_LISTED).labels
     return [*rows, {"candidate": L1_PEER, **worth(lists, part, held)}]
 
 
-def train(data: Path, path: Path, *options: str) -> Any:
-    """Train a model, unless it is there, and open it to rank plainly."""
+def train(data: Path, path: Path, *options: str) -> Path:
+    """Train a model, unless it is there; return where it is."""
     words = [str(word) for word in (BIN / "proxml-train", data, path, *options, "--log-level", "warning")]
     if not path.exists():
         subprocess.run(words, check=True)
-    return proxml_mpi.load_model(path, damping=0, calibrate=False)
+    return path
 
 
 def calibrated(
