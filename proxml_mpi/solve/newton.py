@@ -16,6 +16,7 @@ from proxml_mpi.solve.newton_data import (
     NewtonProblem,
     U,
     Workspace,
+    allocating,
     inner,
     local_bytes,
     outer,
@@ -287,7 +288,7 @@ def rounding_loss(work: Workspace, n_columns: int, n_near: int, b: float) -> flo
     return 2.0 * n_near * FLOAT_ERROR * abs(b) * norm
 
 
-@inner
+@allocating
 def finish(
     work: Workspace,
     n_support: int,

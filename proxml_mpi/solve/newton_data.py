@@ -13,7 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
-NO_WRAPPER: dict[str, Any] = {"no_cpython_wrapper": True}
+INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "_nrt": False}
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -23,8 +23,17 @@ def outer(function: Function) -> Function:
 
 
 def inner(function: Function) -> Function:
-    """Compile a kernel that only kernels call: several times faster without the wrappers that Python would need."""
-    return cast(Function, njit(**OPTIONS, **NO_WRAPPER)(function))
+    """Compile a kernel that only kernels call, several times faster without the wrappers that Python would need.
+
+    It makes and returns no arrays, so that numba need not count references to them: atomic operations, a dozen for
+    every call that passes a workspace.
+    """
+    return cast(Function, njit(**INNER)(function))
+
+
+def allocating(function: Function) -> Function:
+    """Compile a kernel that only kernels call and that makes or returns arrays."""
+    return cast(Function, njit(**INNER | {"_nrt": True})(function))
 
 
 # Touched instances (the positives first, then all that share a feature with the weights) have places 1, 2, ...; the
@@ -112,7 +121,7 @@ def make_local(n_entries: int) -> Local:
     )
 
 
-make_longer_local = inner(make_local)  # for the rest of a label; numpy asks for huge pages, numba does not
+make_longer_local = allocating(make_local)  # for the rest of a label; numpy asks for huge pages, numba does not
 
 
 def workspace(problem: NewtonProblem) -> Workspace:

@@ -17,6 +17,7 @@ from proxml_mpi.solve.newton_data import (
     Local,
     NewtonProblem,
     Workspace,
+    allocating,
     inner,
     length,
     make_longer_local,
@@ -25,7 +26,7 @@ from proxml_mpi.solve.newton_data import (
 NONE, ONE, UNIT = np.uint64(0), np.uint64(1), np.uint32(1)
 
 
-@inner
+@allocating
 def gather_matrix(
     problem: NewtonProblem, work: Workspace, local: Local, n_rows: int, n_columns: int
 ) -> tuple[Local, int]:

@@ -30,6 +30,7 @@ from proxml_mpi.solve.newton_data import (
     TRIAL_RESIDUAL,
     U,
     Workspace,
+    allocating,
     inner,
 )
 from proxml_mpi.solve.newton_direct import aim_directly, aim_onwards, go_along, solve_dense
@@ -124,7 +125,7 @@ def sweep(work: Workspace, model: Model, n_listed: int, total: float, b: float) 
     return worst, total, b
 
 
-@inner
+@allocating
 def extrapolate(work: Workspace, model: Model, total: float, b: float) -> tuple[float, float]:
     """Try the combination of the last iterates whose combined change is least; return E and b.
 
@@ -153,7 +154,7 @@ def extrapolate(work: Workspace, model: Model, total: float, b: float) -> tuple[
     return trial_total, trial_b
 
 
-@inner
+@allocating
 def combine(iterates: NDArray[np.float64], n: int, share: NDArray[np.float64]) -> None:
     """Fill share [k] with numbers of sum 1 that make sum share_i (iterate_i+1 - iterate_i) least, slightly damped."""
     k = len(share)
