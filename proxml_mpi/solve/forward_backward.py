@@ -28,7 +28,7 @@ from proxml_mpi.solve.objective import (
     score_instances,
     squared_hinge,
 )
-from proxml_mpi.solve.problem import Outcome, Problem, Solution, Start
+from proxml_mpi.solve.problem import OneByOne, Outcome, Problem, Solution, Start
 
 Array = Any
 
@@ -53,7 +53,7 @@ class Workspace(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ForwardBackward:
+class ForwardBackward(OneByOne):
     """Algorithm 1 on one data set."""
 
     problem: Problem

@@ -1,15 +1,16 @@
 """Many labels on several threads: a queue of labels, and one workspace a thread."""
 
+import itertools
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from proxml_mpi.solve.problem import COLD, Outcome, Solution, Start, unsolvable
+from proxml_mpi.solve.problem import COLD, Outcome, Request, Solution, Start, unsolvable
 
 
 class Solver(Protocol):
@@ -23,10 +24,17 @@ class Solver(Protocol):
     ) -> Solution:
         """Solve one label; `stop[0]` turning non-zero abandons it."""
 
+    def solve_together(
+        self, workspace: Any, requests: Sequence[Request], stop: NDArray[np.uint8]
+    ) -> Sequence[Solution]:
+        """Solve labels, timing each; `stop[0]` turning non-zero abandons them."""
+
 
 Solved = tuple[int, Solution]  # a label and its solution
-SECONDS_TOGETHER = 0.01  # a thread hands over together what it solves within this time: every handover has its price
+# A thread gets together, and hands over together, what it solves within this time: every handover has its price.
+SECONDS_TOGETHER, MOST_TOGETHER = 0.01, 256
 N_TWINS, MOST_POSITIVES = 16384, 16  # solutions that are kept for twins, and up to how many positives
+Key = tuple[bytes, float]
 
 
 class _Twins:
@@ -37,21 +45,26 @@ class _Twins:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._solutions: dict[tuple[bytes, float], Solution] = {}
+        self._solutions: dict[Key, Solution] = {}
 
-    def find(self, positives: NDArray[np.int32], penalty: float) -> Solution | None:
-        """Return the solution of a twin, if one is known."""
+    def find(self, key: Key) -> Solution | None:
+        """Return the solution of a twin, if one is known: it took no time."""
         with self._lock:
-            return self._solutions.get((positives.tobytes(), penalty)) if len(positives) <= MOST_POSITIVES else None
+            known = self._solutions.get(key)
+        return known and known._replace(seconds=0.0)
 
-    def keep(self, positives: NDArray[np.int32], penalty: float, solution: Solution) -> None:
+    def keep(self, key: Key, solution: Solution) -> None:
         """Keep a solution for twins to come; forget the oldest."""
-        if len(positives) > MOST_POSITIVES or solution.outcome == Outcome.not_trained:
-            return
         with self._lock:
-            self._solutions[positives.tobytes(), penalty] = solution
+            self._solutions[key] = solution
             if len(self._solutions) > N_TWINS:
                 del self._solutions[next(iter(self._solutions))]
+
+
+def _key(request: Request) -> Key | None:
+    """Return what twins have in common; None for labels that are not to be looked up."""
+    is_rare = len(request.positives) <= MOST_POSITIVES
+    return (request.positives.tobytes(), request.penalty) if is_rare and request.start is COLD else None
 
 
 def label_penalties(n_positives: NDArray[np.int64], penalty: float, exponent: float) -> NDArray[np.float64]:
@@ -84,35 +97,44 @@ def solve_labels(
 ) -> Iterator[list[Solved]]:
     """Yield labels as they are solved, a few together; none at all now and then, so that the caller can look around.
 
-    Labels are drawn in the caller's thread, in their order, as many ahead as threads will take until they hand over.
+    Labels are drawn in the caller's thread, in their order, as many ahead as threads take until they hand over twice.
     Once `stop[0]` is non-zero no further label begins, and those in hand end as not trained.
     """
-    waiting: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-    finished: queue.SimpleQueue[list[Solved] | BaseException | None] = queue.SimpleQueue()
+    waiting: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()
+    finished: queue.SimpleQueue[tuple[list[Solved], float] | BaseException | None] = queue.SimpleQueue()
     twins = _Twins()
 
-    def solve_one(workspace: Any, label: int) -> Solution:
-        instances = positives(label)
-        if len(instances) == 0:
-            return unsolvable(Outcome.no_positives)
-        began, penalty, begin_with = time.thread_time(), penalties(label), start(label)
-        solution = twins.find(instances, penalty) if begin_with is COLD else None
-        if solution is None:
-            solution = solver.solve(workspace, instances, penalty, begin_with, stop)
-            if begin_with is COLD:
-                twins.keep(instances, penalty, solution)
-        return solution._replace(seconds=time.thread_time() - began)
+    def solve_together(workspace: Any, together: list[int]) -> list[Solved]:
+        solved: list[Solved] = []
+        waits: dict[Key | int, list[int]] = {}  # labels by what they have in common, the first of them to be solved
+        requests = []
+        for label in together:
+            request = Request(positives(label), penalties(label), start(label))
+            key = _key(request)
+            if len(request.positives) == 0:
+                solved.append((label, unsolvable(Outcome.no_positives)))
+            elif key is not None and (known := twins.find(key)) is not None:
+                solved.append((label, known))
+            elif key in waits:
+                waits[key].append(label)
+            else:
+                waits[label if key is None else key] = [label]
+                requests.append(request)
+        solutions = solver.solve_together(workspace, requests, stop) if requests else []
+        for (common, (label, *others)), solution in zip(waits.items(), solutions, strict=True):
+            solved.append((label, solution))
+            solved += [(other, solution._replace(seconds=0.0)) for other in others]
+            if isinstance(common, tuple) and solution.outcome != Outcome.not_trained:
+                twins.keep(common, solution)
+        return solved
 
     def work() -> None:
         try:
             workspace = solver.workspace()
-            solved, began = [], time.monotonic()
-            while (label := waiting.get()) is not None and not stop[0]:
-                solved.append((label, solve_one(workspace, label)))
-                if waiting.empty() or time.monotonic() > began + SECONDS_TOGETHER:
-                    finished.put(solved)
-                    solved, began = [], time.monotonic()
-            finished.put(solved)
+            while (together := waiting.get()) is not None and not stop[0]:
+                began = time.monotonic()
+                solved = solve_together(workspace, together)
+                finished.put((solved, time.monotonic() - began))
             finished.put(None)
         except BaseException as error:
             finished.put(error)
@@ -123,11 +145,11 @@ def solve_labels(
     source, n_ahead, n_together, n_working, is_open = iter(labels), 0, 1, n_threads, True
     while n_working > 0:
         while is_open and (n_ahead < 2 * n_together * n_threads or stop[0]):
-            label = None if stop[0] else next(source, None)
-            is_open = label is not None
-            n_ahead += is_open
+            together = [] if stop[0] else list(itertools.islice(source, n_together))
+            is_open = len(together) > 0
+            n_ahead += len(together)
             for _ in range(1 if is_open else n_threads):
-                waiting.put(label)
+                waiting.put(together or None)
         try:
             item = finished.get(timeout=0.2)
         except queue.Empty:
@@ -138,8 +160,9 @@ def solve_labels(
         if item is None:
             n_working -= 1
         else:
-            n_together = max(1, len(item))
-            n_ahead -= len(item)
-            yield item
+            solved, seconds = item
+            n_ahead -= len(solved)
+            n_together = min(max(1, int(len(solved) * SECONDS_TOGETHER / max(seconds, 1e-9))), MOST_TOGETHER)
+            yield solved
     for thread in threads:
         thread.join()

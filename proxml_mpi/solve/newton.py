@@ -1,313 +1,142 @@
-"""The default solver: exact, with a certificate, at a cost that depends on the instances sharing the label's features.
+"""The default solver: labels in a row by one kernel call, since each call costs as much as some rare labels."""
 
-An outer iteration computes the certificate on the full problem, chooses columns (the support and the features that
-violate most) and rows (the instances that violate or nearly so), solves that local problem by a few Newton models,
-takes the step as far as the full objective falls, and lets the bias settle on the full objective.
-"""
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
-from proxml_mpi.solve.newton_certificate import certify, clear_gradient
-from proxml_mpi.solve.newton_data import (
-    FEATURE,
-    SUPPORT,
-    WEIGHT,
-    NewtonProblem,
-    U,
-    Workspace,
-    allocating,
-    inner,
-    local_bytes,
-    outer,
-    workspace,
-)
-from proxml_mpi.solve.newton_gather import gather_matrix
-from proxml_mpi.solve.newton_guess import FREQUENT, guess
-from proxml_mpi.solve.newton_local import solve_local
+from proxml_mpi.solve.newton_data import NewtonProblem, Workspace, allocating, inner, local_bytes, outer, workspace
+from proxml_mpi.solve.newton_label import solve_label, take_weights
 from proxml_mpi.solve.newton_prepare import newton_problem, prepare
-from proxml_mpi.solve.newton_score import (
-    FLOAT_ERROR,
-    is_near_enough,
-    leave_small,
-    round_weights,
-    score_all,
-    score_near,
-    spread,
-)
-from proxml_mpi.solve.newton_select import (
-    choose_all_rows,
-    choose_columns,
-    choose_near_rows,
-    choose_violating_rows,
-    clear_local,
-)
-from proxml_mpi.solve.newton_step import advance, list_near, list_support, settle_bias
-from proxml_mpi.solve.newton_touch import leave_places, touch_all, touch_positives
-from proxml_mpi.solve.problem import COLD, Outcome, Solution, Start
+from proxml_mpi.solve.problem import COLD, Request, Solution, Start
 
-__all__ = [
-    "NewtonProblem",
-    "Workspace",
-    "local_bytes",
-    "newton_problem",
-    "prepare",
-    "solve",
-    "solve_label",
-    "workspace",
-]
+__all__ = ["NewtonProblem", "Workspace", "local_bytes", "newton_problem", "prepare", "solve", "solve_row", "workspace"]
 
-CONVERGED, ITERATION_LIMIT = int(Outcome.converged), int(Outcome.iteration_limit)
-NO_POSITIVES, NOT_TRAINED = int(Outcome.no_positives), int(Outcome.not_trained)
-ACCURACY = 0.25  # of the local problem, relative to the violation that it is to remove
-# Positives, without and with a ridge; other labels begin with all rows of their first columns, since what a step
-# violates is not known, and leave a local problem after two models of many sweeps rather than four of few. Those with a
-# guess know the rows, and need one model: from there on the full objective, searched along its step, is as good.
-RARE, RARE_WITH_RIDGE = 64, 32
-HARD = 8  # iterations; labels that take more keep every row that they have learned, and solve better
-VERY_HARD = 24  # iterations; flat models of labels that take more are minimised directly, large ones too
-MUCH = 0.5  # entries that a step reads, per instance; a label that reads more has all instances in order from then on
-MOST_MODELS, MOST_SWEEPS = 8, 20  # of a local problem, of a model
 RUN_ON = np.zeros(1, np.uint8)
-Found = tuple[NDArray[np.int32], NDArray[np.float32], float, float, float, int, int, int]
+CLOCK = time.CLOCK_THREAD_CPUTIME_ID
+FIRST_WEIGHTS = 4096  # that there is room for at first
+Array = Any
+
+_clock_gettime: Any = types.ExternalFunction("clock_gettime", types.intc(types.intc, types.voidptr))
 
 
-@outer
-def solve_label(
-    problem: NewtonProblem,
-    work: Workspace,
-    positives: NDArray[np.int32],
-    penalty: float,
-    ridge: float,
-    gap_tolerance: float,
-    max_iterations: int,
-    with_bias: bool,
-    start_features: NDArray[np.int32],
-    start_weights: NDArray[np.float32],
-    start_bias: float,
-    stop: NDArray[np.uint8],
-) -> Found:
-    """Solve one label; return features, weights, bias, objective, gap, iterations, outcome, entries read.
+class Row(NamedTuple):
+    """What is found for labels in a row."""
 
-    The features come in no order.
-    """
-    if len(positives) == 0:
-        return np.empty(0, np.int32), np.empty(0, np.float32), 0.0, 0.0, 0.0, 0, NO_POSITIVES, 0
-    n_candidates = problem.n_negative
-    for i in positives:
-        if problem.negative[i]:
-            n_candidates -= 1
-    n_touched, n_spread, in_order = touch_positives(work, positives), 0, False
-    n_all = n_candidates + len(positives)
-    is_rare = len(positives) <= (RARE_WITH_RIDGE if ridge > 0.0 else RARE)
-    has_guess = not is_rare and with_bias and len(start_features) == 0 and len(problem.least_squares) > 0
-    has_guess = has_guess and FREQUENT * len(positives) >= n_all
-    n_models, n_sweeps = (4, 6) if is_rare else (1 if has_guess else 2, MOST_SWEEPS)
-    local = work.local
-    b = -2.0 if with_bias else 0.0
-    n_support, n_columns, n_read = 0, 0, 0
-    weight, u, feature = work.columns[WEIGHT], work.columns[U], work.features[FEATURE]
-    if len(start_features) > 0:
-        b = start_bias if with_bias else 0.0
-        for k in range(len(start_features)):
-            work.features[SUPPORT, n_support] = start_features[k]
-            weight[start_features[k]] = start_weights[k]
-            n_support += start_weights[k] != 0.0
-        n_touched, n_read = score_all(problem, work, n_support, n_touched, in_order)
-    n_near, n_learned = list_near(work, positives, n_touched, b), 0
-    room = 0.0  # by how much an instance that is not near can move before it violates
-    if has_guess:
-        b, n_near, n_support, n_read, room = guess(problem, work, positives, penalty, ridge)
-        n_touched, n_columns, in_order = n_all, len(problem.least_squares), True
-    best_dual, objective, gap = 0.0, np.inf, np.inf
-    is_rounded, is_stale, accuracy = n_support == 0, False, ACCURACY
-    outcome, iteration = ITERATION_LIMIT, 0
-    while True:
-        objective, dual, bias_gradient, n_met, read = certify(
-            problem, work, (n_touched, n_near, n_support, n_all - n_touched), b, penalty, ridge, with_bias
-        )
-        n_read += read
-        best_dual = max(best_dual, dual)
-        gap = max(0.0, objective - best_dual)  # below 0 only by rounding
-        if stop[0]:
-            outcome = NOT_TRAINED
-        elif gap <= gap_tolerance and is_rounded:
-            outcome = CONVERGED
-        finished = outcome != ITERATION_LIMIT or (iteration >= max_iterations and is_rounded)
-        if finished:
-            clear_gradient(work, n_met)
-            break
-        if gap <= gap_tolerance or iteration >= max_iterations:
-            # The float32 weights are what is returned: go there, whatever the objective, and certify those.
-            clear_gradient(work, n_met)
-            is_stale = b <= -1.0 and is_near_enough(problem, work, n_support, n_near, b, room)
-            n_support = round_weights(work, n_support)
-            b = float(np.float32(b))
-            if is_stale:
-                read = score_near(problem, work, n_near)
-            else:
-                n_touched, read = score_all(problem, work, n_support, n_touched, in_order)
-                n_near = list_near(work, positives, n_touched, b)
-            n_read += read
-            is_rounded = True
-            continue
-        if is_stale:
-            n_touched, read = score_all(problem, work, n_support, n_touched, in_order)
-            n_near, is_stale = list_near(work, positives, n_touched, b), False
-            n_read += read
-        if not in_order and n_spread > MUCH * n_all and problem.n_negative == len(problem.negative):
-            n_touched, in_order = touch_all(work, positives, n_touched, n_near, n_learned), True
-        iteration += 1
-        common = 2.0 * max(0.0, 1.0 + b)
-        n_new = count_new(len(positives), n_support, n_columns, ridge)
-        n_columns, worst = choose_columns(problem, work, n_support, n_met, common, penalty, ridge, n_new)
-        clear_gradient(work, n_met)
-        if with_bias:
-            sign_term = penalty if b > 0.0 else -penalty
-            worst = max(worst, abs(bias_gradient - sign_term) if b != 0.0 else abs(bias_gradient) - penalty)
-        is_open = accuracy < ACCURACY or b > -1.0 or (b == -1.0 and bias_gradient > -penalty)
-        cap, n_group = np.inf, 0
-        if not is_open:
-            cap = max(b, min(-1.0, b + 0.3))
-        if is_open or (iteration == 1 and not is_rare and not has_guess):
-            n_touched, read = choose_all_rows(problem, work, n_touched, n_columns)
-            n_rows = n_touched
-            n_read += read
-        elif has_guess and iteration <= HARD:
-            n_rows = choose_violating_rows(work, n_near, b)  # one model, and no other rows take part in it
-        else:
-            n_first = n_columns if is_rare else 0  # frequent labels know rows enough
-            n_rows, n_touched = choose_near_rows(problem, work, n_near, n_learned, n_first, n_touched)
-        if is_open:
-            n_group = n_all - n_rows
-        local, read = gather_matrix(problem, work, local, n_rows, n_columns)
-        n_read += read
-        for c in range(n_columns):
-            u[c] = weight[feature[c]]
-        last = last_violation(work, n_support, n_columns, b, worst, ridge, gap_tolerance)
-        # Rows that enter or leave end a model's use before it is minimised; labels that take long need it better.
-        is_hard, patience = iteration > HARD, max(1, iteration - 20)
-        new_b = solve_local(
-            work,
-            local,
-            n_rows,
-            n_columns,
-            b,
-            cap,
-            float(n_group),
-            with_bias,
-            penalty,
-            ridge,
-            min(accuracy * worst, last),
-            patience * MOST_SWEEPS if is_hard else n_sweeps,
-            MOST_MODELS if is_hard else n_models,
-            iteration > VERY_HARD,
-            accuracy < ACCURACY,
-        )
-        # Steps that cannot be the last one need not be exact; on frequent or hard labels that costs more than it saves.
-        is_rough = is_rare and not is_hard and last == np.inf
-        if is_rough:
-            leave_small(problem, work, n_columns)
-        # Where many instances violate a little, all without features above all, the bias alone must not be rounded yet.
-        is_rounding = (
-            not is_rough
-            and not is_open
-            and iteration < 30
-            and gap_tolerance >= 1e-5 * len(positives)
-            and rounding_loss(work, n_columns, n_near, b) <= 0.5 * gap_tolerance
-        )
-        n_touched, read = spread(problem, work, n_columns, n_touched, in_order, is_rounding)
-        n_spread = read
-        n_read += read
-        t, new_b, n_near, n_learned, margin = advance(
-            work,
-            positives,
-            n_columns,
-            n_touched,
-            n_all - n_touched,
-            b,
-            new_b,
-            penalty,
-            ridge,
-            n_near,
-            n_learned,
-            is_hard,
-        )
-        b = settle_bias(work, n_near, n_all - n_touched, new_b, penalty, margin) if with_bias else new_b
-        if is_rounding:
-            b = float(np.float32(b))
-        room = margin - abs(b - new_b)
-        n_support = list_support(work, n_columns)
-        clear_local(work, n_rows, n_columns)
-        is_rounded = is_rounding and t == 1.0
-        # A step that leads nowhere lacked rows or accuracy: take all rows, and solve better, until one does.
-        accuracy = ACCURACY if t > 0.01 else 0.3 * accuracy
-    leave_places(problem, work, positives, n_touched)
-    return finish(work, n_support, b, objective, gap, iteration, outcome, n_read)
+    indptr: NDArray[np.int64]  # [n_labels + 1]
+    features: NDArray[np.int32]  # [n_weights], in no order within a label
+    weights: NDArray[np.float32]  # [n_weights]
+    numbers: NDArray[np.float64]  # [n_labels, 4]: bias, objective, gap, seconds of processor time
+    counts: NDArray[np.int64]  # [n_labels, 3]: iterations, outcome, entries read
 
 
 @inner
-def count_new(n_positives: int, n_support: int, n_columns: int, ridge: float) -> int:
-    """Return how many violating features join the support in the next local problem; n_columns had the last one.
-
-    Every new column is read whole: rare labels begin with few, and supports double, or triple when nearly all columns
-    have been of use; a ridge wants more weights.
-    """
-    few = 8 if ridge > 0.0 else 4
-    growth = 2 if n_support > 0.92 * n_columns else 1
-    return max(growth * n_support, min(few + n_positives, 4 * few), n_positives // 8)
-
-
-@inner
-def last_violation(
-    work: Workspace, n_support: int, n_columns: int, b: float, worst: float, ridge: float, gap_tolerance: float
-) -> float:
-    """Return what suffices for the certificate when one local problem can lead there from worst, else infinity.
-
-    A violation eps costs the dual bound eps (|w|_1 + |b|), or with a ridge eps^2 / (2 mu) for each feature at most.
-    """
-    norm = abs(b)
-    for k in range(n_support):
-        norm += abs(work.columns[WEIGHT, work.features[SUPPORT, k]])
-    enough, reach = gap_tolerance / max(norm, 1e-12), 100.0
-    with_ridge = np.sqrt(2.0 * ridge * gap_tolerance / (n_columns + 1))
-    if with_ridge > enough:
-        enough, reach = with_ridge, 10.0
-    return 0.5 * enough if worst <= reach * enough else np.inf
-
-
-@inner
-def rounding_loss(work: Workspace, n_columns: int, n_near: int, b: float) -> float:
-    """Return what the dual bound may lose when the bias is rounded to float32: all near instances move together.
-
-    Their sum is the gradient of the bias, and a violation eps of it costs eps (|w|_1 + |b|).
-    """
-    norm = abs(b)
-    for c in range(n_columns):
-        norm += abs(work.columns[U, c])
-    return 2.0 * n_near * FLOAT_ERROR * abs(b) * norm
+def thread_seconds(clock: NDArray[np.int64]) -> float:
+    """Return the processor time of this thread; clock [2] is room for it."""
+    _clock_gettime(CLOCK, clock.ctypes)
+    return float(clock[0] + 1e-9 * clock[1])
 
 
 @allocating
-def finish(
+def longer(array: Array, n: int, size: int) -> Array:
+    """Return an array of that size which begins with the first n entries."""
+    grown = np.empty(size, array.dtype)
+    for k in range(n):
+        grown[k] = array[k]
+    return grown
+
+
+@outer
+def solve_row(
+    problem: NewtonProblem,
     work: Workspace,
-    n_support: int,
-    b: float,
-    objective: float,
-    gap: float,
-    iteration: int,
-    outcome: int,
-    n_read: int,
-) -> Found:
-    """Copy the weights out and clear them."""
-    weight = work.columns[WEIGHT]
-    features, weights = np.empty(n_support, np.int32), np.empty(n_support, np.float32)
-    for k in range(n_support):
-        j = work.features[SUPPORT, k]
-        features[k] = j
-        weights[k] = weight[j]
-        weight[j] = 0.0
-    return features, weights, b, objective, gap, iteration, outcome, n_read
+    positives: tuple[NDArray[np.int64], NDArray[np.int32]],
+    penalties: NDArray[np.float64],
+    ridges: NDArray[np.float64],
+    gap_tolerances: NDArray[np.float64],
+    max_iterations: int,
+    with_bias: bool,
+    starts: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32], NDArray[np.float64]],
+    stop: NDArray[np.uint8],
+) -> Array:
+    """Solve labels one after the other; return a Row. positives and starts are lists: (indptr, entries, ...)."""
+    n_labels = len(penalties)
+    indptr, numbers, counts = (
+        np.zeros(n_labels + 1, np.int64),
+        np.empty((n_labels, 4)),
+        np.empty((n_labels, 3), np.int64),
+    )
+    features, weights = np.empty(FIRST_WEIGHTS, np.int32), np.empty(FIRST_WEIGHTS, np.float32)
+    clock = np.zeros(2, np.int64)
+    for k in range(n_labels):
+        began = thread_seconds(clock)
+        own, begin = slice(positives[0][k], positives[0][k + 1]), slice(starts[0][k], starts[0][k + 1])
+        n_weights, bias, objective, gap, iterations, outcome, n_read = solve_label(
+            problem,
+            work,
+            positives[1][own],
+            penalties[k],
+            ridges[k],
+            gap_tolerances[k],
+            max_iterations,
+            with_bias,
+            starts[1][begin],
+            starts[2][begin],
+            starts[3][k],
+            stop,
+        )
+        first, end = indptr[k], indptr[k] + n_weights
+        if end > len(features):
+            features, weights = longer(features, first, 2 * end), longer(weights, first, 2 * end)
+        take_weights(work, features[first:end], weights[first:end])
+        indptr[k + 1] = end
+        numbers[k, 0], numbers[k, 1], numbers[k, 2] = bias, objective, gap
+        numbers[k, 3] = thread_seconds(clock) - began
+        counts[k, 0], counts[k, 1], counts[k, 2] = iterations, outcome, n_read
+    return Row(indptr, features[: indptr[-1]], weights[: indptr[-1]], numbers, counts)
+
+
+def solve_together(
+    problem: NewtonProblem,
+    work: Workspace,
+    requests: Sequence[Request],
+    gap_tolerances: Sequence[float],
+    max_iterations: int,
+    with_bias: bool,
+    stop: NDArray[np.uint8],
+    ridges: Sequence[float],
+) -> list[Solution]:
+    """Solve labels to a duality gap of at most gap_tolerances (absolute); `stop[0]` turning non-zero abandons them.
+
+    ridges: mu, the factor of |w|^2 / 2 beside penalty |w|_1.
+    """
+    penalties, starts = np.array([request.penalty for request in requests]), [request.start for request in requests]
+    begins = (*_joined([start.features for start in starts]), _joined([start.weights for start in starts])[1])
+    positives = _joined([request.positives for request in requests])
+    biases = np.array([start.bias for start in starts], np.float64)
+    limits = (np.array(ridges, np.float64), np.array(gap_tolerances, np.float64), max_iterations, with_bias)
+    row = solve_row(problem, work, positives, penalties, *limits, (*begins, biases), stop)
+    n_features = len(problem.column_start) - 1
+    label = np.repeat(np.arange(len(requests)), np.diff(row.indptr))
+    order = np.argsort(label * n_features + row.features)
+    features, weights, bounds = row.features[order], row.weights[order], row.indptr.tolist()
+    facts = zip(row.numbers.tolist(), row.counts.tolist(), strict=True)
+    return [
+        Solution(features[first:end], weights[first:end], bias, objective, gap, iterations, outcome, seconds)
+        for first, end, ((bias, objective, gap, seconds), (iterations, outcome, _)) in zip(
+            bounds, bounds[1:], facts, strict=False
+        )
+    ]
+
+
+def _joined(lists: list[Array]) -> tuple[NDArray[np.int64], Array]:
+    """Return where each of the lists begins, and all of them as one: always an array of its own, as kernels want it."""
+    indptr = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum([len(each) for each in lists], out=indptr[1:])
+    return indptr, np.concatenate(lists)
 
 
 def solve(
@@ -322,12 +151,6 @@ def solve(
     stop: NDArray[np.uint8] = RUN_ON,
     ridge: float = 0.0,
 ) -> Solution:
-    """Solve one label to a duality gap of at most gap_tolerance (absolute); `stop[0]` turning non-zero abandons it.
-
-    ridge: mu, the factor of |w|^2 / 2 beside penalty |w|_1.
-    """
-    found = solve_label(
-        problem, work, positives, penalty, ridge, gap_tolerance, max_iterations, with_bias, *start, stop
-    )
-    order = np.argsort(found[0])
-    return Solution(found[0][order], found[1][order], *found[2:7])
+    """Solve one label; see solve_together."""
+    limits = ([gap_tolerance], max_iterations, with_bias, stop, [ridge])
+    return solve_together(problem, work, [Request(positives, penalty, start)], *limits)[0]

@@ -7,8 +7,10 @@ One label's problem, with y_i = +1 for the label's positives and -1 for all othe
 or, with a ridge, P(w, b) + mu/2 |w|^2: mu is the same multiple of lambda for all labels; the bias has no ridge.
 """
 
+import time
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -66,6 +68,33 @@ class Start(NamedTuple):
 
 
 COLD = Start(np.empty(0, np.int32), np.empty(0, np.float32), 0.0)
+
+
+class Request(NamedTuple):
+    """What is asked of a solver for one label."""
+
+    positives: NDArray[np.int32]
+    penalty: float
+    start: Start = COLD
+
+
+class OneByOne:
+    """A solver whose kernels take one label at a time."""
+
+    def solve(
+        self, workspace: Any, positives: NDArray[np.int32], penalty: float, start: Start, stop: NDArray[np.uint8]
+    ) -> Solution:
+        """Solve one label; `stop[0]` turning non-zero abandons it."""
+        raise NotImplementedError
+
+    def solve_together(self, workspace: Any, requests: Sequence[Request], stop: NDArray[np.uint8]) -> list[Solution]:
+        """Solve labels, timing each; `stop[0]` turning non-zero abandons them."""
+        solutions = []
+        for request in requests:
+            began = time.thread_time()
+            solution = self.solve(workspace, *request, stop)
+            solutions.append(solution._replace(seconds=time.thread_time() - began))
+        return solutions
 
 
 def make_problem(

@@ -1,5 +1,6 @@
 """The solvers by name, in the shape that the threads over labels expect."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from proxml_mpi.solve import newton
 from proxml_mpi.solve.forward_backward import ForwardBackward
 from proxml_mpi.solve.labels import Solver
-from proxml_mpi.solve.problem import COLD, Problem, Solution, Start, make_problem
+from proxml_mpi.solve.problem import COLD, Problem, Request, Solution, Start, make_problem
 from proxml_mpi.solve.truncated_newton import TruncatedNewton
 
 
@@ -63,10 +64,16 @@ class Newton:
         start: Start,
         stop: NDArray[np.uint8],
     ) -> Solution:
-        gap_limit = self.plan.tolerance * len(positives)
-        limits = (gap_limit, self.plan.max_iterations, self.plan.has_bias)
-        ridge = self.plan.ridge * penalty
-        return newton.solve(self.problem, workspace, positives, penalty, *limits, start, stop, ridge)
+        return self.solve_together(workspace, [Request(positives, penalty, start)], stop)[0]
+
+    def solve_together(
+        self, workspace: newton.Workspace, requests: Sequence[Request], stop: NDArray[np.uint8]
+    ) -> list[Solution]:
+        plan = self.plan
+        gap_limits = [plan.tolerance * len(request.positives) for request in requests]
+        ridges = [plan.ridge * request.penalty for request in requests]
+        limits = (gap_limits, plan.max_iterations, plan.has_bias, stop, ridges)
+        return newton.solve_together(self.problem, workspace, requests, *limits)
 
 
 def make_solver(plan: Plan, problem: Problem, negatives: Negatives | None = None) -> Solver:

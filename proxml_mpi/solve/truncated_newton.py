@@ -28,7 +28,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from proxml_mpi.solve.objective import score_instances
-from proxml_mpi.solve.problem import Outcome, Problem, Solution, Start
+from proxml_mpi.solve.problem import OneByOne, Outcome, Problem, Solution, Start
 from proxml_mpi.solve.truncated_newton_kernels import conjugate_gradients, differentiate, list_active, move
 
 Array = Any
@@ -56,7 +56,7 @@ class Workspace(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TruncatedNewton:
+class TruncatedNewton(OneByOne):
     """The L2-regularised baseline on one data set.
 
     A solution's objective and duality_gap are those of all float32 weights, before those under `prune` are dropped:
