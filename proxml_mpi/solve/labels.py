@@ -32,7 +32,7 @@ class Solver(Protocol):
 
 Solved = tuple[int, Solution]  # a label and its solution
 # A thread gets together, and hands over together, what it solves within this time: every handover has its price.
-SECONDS_TOGETHER, MOST_TOGETHER = 0.01, 256
+SECONDS_TOGETHER, MOST_TOGETHER = 0.03, 256
 N_TWINS, MOST_POSITIVES = 16384, 16  # solutions that are kept for twins, and up to how many positives
 Key = tuple[bytes, float]
 

@@ -1,5 +1,6 @@
 """The default solver: labels in a row by one kernel call, since each call costs as much as some rare labels."""
 
+import itertools
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ class Row(NamedTuple):
     """What is found for labels in a row."""
 
     indptr: NDArray[np.int64]  # [n_labels + 1]
-    features: NDArray[np.int32]  # [n_weights], in no order within a label
+    features: NDArray[np.int32]  # [n_weights], ascending within a label
     weights: NDArray[np.float32]  # [n_weights]
     numbers: NDArray[np.float64]  # [n_labels, 4]: bias, objective, gap, seconds of processor time
     counts: NDArray[np.int64]  # [n_labels, 3]: iterations, outcome, entries read
@@ -119,15 +120,11 @@ def solve_together(
     biases = np.array([start.bias for start in starts], np.float64)
     limits = (np.array(ridges, np.float64), np.array(gap_tolerances, np.float64), max_iterations, with_bias)
     row = solve_row(problem, work, positives, penalties, *limits, (*begins, biases), stop)
-    n_features = len(problem.column_start) - 1
-    label = np.repeat(np.arange(len(requests)), np.diff(row.indptr))
-    order = np.argsort(label * n_features + row.features)
-    features, weights, bounds = row.features[order], row.weights[order], row.indptr.tolist()
-    facts = zip(row.numbers.tolist(), row.counts.tolist(), strict=True)
+    bounds = itertools.pairwise(row.indptr.tolist())
     return [
-        Solution(features[first:end], weights[first:end], bias, objective, gap, iterations, outcome, seconds)
-        for first, end, ((bias, objective, gap, seconds), (iterations, outcome, _)) in zip(
-            bounds, bounds[1:], facts, strict=False
+        Solution(row.features[first:end], row.weights[first:end], bias, objective, gap, iterations, outcome, seconds)
+        for (first, end), (bias, objective, gap, seconds), (iterations, outcome, _) in zip(
+            bounds, row.numbers.tolist(), row.counts.tolist(), strict=True
         )
     ]
 
