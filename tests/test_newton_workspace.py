@@ -9,7 +9,7 @@ from test_newton import RUN_ON, as_problem, random_matrix, solve
 from proxml_mpi.solve import newton
 from proxml_mpi.solve.labels import solve_labels
 from proxml_mpi.solve.newton_data import COLUMN, GRADIENT, PLACE, ROW, SCORE, SHIFT, SIGN, WEIGHT
-from proxml_mpi.solve.problem import Outcome, Solution
+from proxml_mpi.solve.problem import COLD, Outcome, Request, Solution, Start
 from proxml_mpi.solve.solvers import Plan, make_solver
 
 
@@ -78,3 +78,33 @@ def test_the_negatives_with_the_largest_values_of_a_feature_are_known() -> None:
         best = np.argsort(-sizes[:, j], kind="stable")[: len(found)]
         assert found.tolist() == [i if sizes[i, j] > 0 else 50 for i in best]
     assert top[:2].tolist() == [[50, 50], [7, 50]]
+
+
+def test_labels_in_a_row_are_those_solved_one_by_one() -> None:
+    generator = np.random.default_rng(37)
+    X = random_matrix(37, 200, newton.FIRST_WEIGHTS, 0.1)
+    prepared = newton.prepare(as_problem(X))
+    work = newton.workspace(prepared)
+    lists = [np.sort(generator.permutation(200)[:size]).astype(np.int32) for size in (1, 90, 0, 30, 200)]
+    start = Start(np.array([3, 9], np.int32), np.array([0.5, -0.25], np.float32), -1.5)
+    requests = [Request(each, 0.001 * (1 + k), start if k == 3 else COLD) for k, each in enumerate(lists)]
+    limits, ridges = [1e-4 * len(each) for each in lists], [0.0, 1.0, 1.0, 0.0, 2.0]
+    together = newton.solutions(newton.solve_requests(prepared, work, requests, limits, 200, True, RUN_ON, ridges))
+    for request, limit, ridge, solution in zip(requests, limits, ridges, together, strict=True):
+        positives, penalty, begin = request
+        alone = newton.solve(prepared, newton.workspace(prepared), positives, penalty, limit, start=begin, ridge=ridge)
+        assert same(solution, alone)
+        assert np.all(np.diff(solution.features) > 0) and 0 < solution.seconds < 60
+    assert [solution.outcome for solution in together] == [0, 0, Outcome.no_positives, 0, 0]
+    assert sum(len(solution.features) for solution in together) > newton.FIRST_WEIGHTS  # more than had room at first
+
+
+def test_stop_ends_a_row_of_labels() -> None:
+    X = random_matrix(38)
+    prepared = newton.prepare(as_problem(X))
+    requests = [Request(np.array([k], np.int32), 0.05) for k in range(3)]
+    work = newton.workspace(prepared)
+    limits = ([1e-9] * 3, 200, True, np.ones(1, np.uint8), [0.0] * 3)
+    found = newton.solutions(newton.solve_requests(prepared, work, requests, *limits))
+    assert [solution.outcome for solution in found] == [Outcome.not_trained] * 3
+    assert not work.columns[[WEIGHT, GRADIENT]].any() and not work.instances[PLACE].any()

@@ -14,7 +14,17 @@ from proxml_mpi.solve.newton_label import solve_label, take_weights
 from proxml_mpi.solve.newton_prepare import newton_problem, prepare
 from proxml_mpi.solve.problem import COLD, Request, Solution, Start
 
-__all__ = ["NewtonProblem", "Workspace", "local_bytes", "newton_problem", "prepare", "solve", "solve_row", "workspace"]
+__all__ = [
+    "NewtonProblem",
+    "Workspace",
+    "local_bytes",
+    "newton_problem",
+    "prepare",
+    "solutions",
+    "solve",
+    "solve_requests",
+    "workspace",
+]
 
 RUN_ON = np.zeros(1, np.uint8)
 CLOCK = time.CLOCK_THREAD_CPUTIME_ID
@@ -100,7 +110,7 @@ def solve_row(
     return Row(indptr, features[: indptr[-1]], weights[: indptr[-1]], numbers, counts)
 
 
-def solve_together(
+def solve_requests(
     problem: NewtonProblem,
     work: Workspace,
     requests: Sequence[Request],
@@ -109,7 +119,7 @@ def solve_together(
     with_bias: bool,
     stop: NDArray[np.uint8],
     ridges: Sequence[float],
-) -> list[Solution]:
+) -> Row:
     """Solve labels to a duality gap of at most gap_tolerances (absolute); `stop[0]` turning non-zero abandons them.
 
     ridges: mu, the factor of |w|^2 / 2 beside penalty |w|_1.
@@ -119,7 +129,12 @@ def solve_together(
     positives = _joined([request.positives for request in requests])
     biases = np.array([start.bias for start in starts], np.float64)
     limits = (np.array(ridges, np.float64), np.array(gap_tolerances, np.float64), max_iterations, with_bias)
-    row = solve_row(problem, work, positives, penalties, *limits, (*begins, biases), stop)
+    row: Row = solve_row(problem, work, positives, penalties, *limits, (*begins, biases), stop)
+    return row
+
+
+def solutions(row: Row) -> list[Solution]:
+    """Return what was found as one record a label."""
     bounds = itertools.pairwise(row.indptr.tolist())
     return [
         Solution(row.features[first:end], row.weights[first:end], bias, objective, gap, iterations, outcome, seconds)
@@ -148,6 +163,6 @@ def solve(
     stop: NDArray[np.uint8] = RUN_ON,
     ridge: float = 0.0,
 ) -> Solution:
-    """Solve one label; see solve_together."""
+    """Solve one label; see solve_requests."""
     limits = ([gap_tolerance], max_iterations, with_bias, stop, [ridge])
-    return solve_together(problem, work, [Request(positives, penalty, start)], *limits)[0]
+    return solutions(solve_requests(problem, work, [Request(positives, penalty, start)], *limits))[0]

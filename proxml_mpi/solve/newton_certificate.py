@@ -63,7 +63,9 @@ def certify(
         total += a
         square += a * a
         bias_gradient += y * a
-        force = y * a + problem.negative[i] * common
+        force = y * a
+        if common > 0.0:
+            force += problem.negative[i] * common
         if force != 0.0:
             if is_dense:
                 add_row(problem, work, i, force)

@@ -73,7 +73,7 @@ class Newton:
         gap_limits = [plan.tolerance * len(request.positives) for request in requests]
         ridges = [plan.ridge * request.penalty for request in requests]
         limits = (gap_limits, plan.max_iterations, plan.has_bias, stop, ridges)
-        return newton.solve_together(self.problem, workspace, requests, *limits)
+        return newton.solutions(newton.solve_requests(self.problem, workspace, requests, *limits))
 
 
 def make_solver(plan: Plan, problem: Problem, negatives: Negatives | None = None) -> Solver:
