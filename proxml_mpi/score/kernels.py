@@ -2,7 +2,9 @@
 """Numba kernels of scoring: build the inverted index, score instances with it, merge ranked lists.
 
 The three arrays by_feature are those of index.Index: indptr, positions, weights; the three arrays of instances are a
-CSR matrix. numba does not check bounds: every id has been validated before it comes here.
+CSR matrix. numba does not check bounds: every id has been validated before it comes here. Kernels that make no arrays
+do without numba's runtime (_nrt), which counts references to arrays wherever they are passed or gone through: atomic
+operations, for labels and features of every instance.
 """
 
 import numpy as np
@@ -20,7 +22,7 @@ BLOCK = 64  # labels that are passed over together
 ONE, TWO, THREE, FOUR = (np.uint64(k) for k in range(1, 5))  # an unsigned index plus an int would be a float
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def invert(
     indptr: Int64, indices: Int32, data: Float32, order: Int32, start: Int64, positions: Int32, weights: Float32
 ) -> None:
@@ -39,7 +41,7 @@ def invert(
             weights[place] = data[entry]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def add_squares_by_label(indptr: Int64, data: Float32, squares: Float64) -> None:
     """Add the squares of every label's weights, in the order of features, to squares, float64 [n_labels]."""
     for label in range(len(squares)):
@@ -47,14 +49,14 @@ def add_squares_by_label(indptr: Int64, data: Float32, squares: Float64) -> None
             squares[label] += np.float64(data[entry]) * np.float64(data[entry])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def add_squares_by_feature(labels: Int32, weights: Float32, squares: Float64) -> None:
     """Add the same, to the same bits, when weights come by feature: labels int32 [n_weights] tells whose they are."""
     for entry in range(len(labels)):
         squares[labels[entry]] += np.float64(weights[entry]) * np.float64(weights[entry])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def insert(label: int, score: np.float32, labels: Int32, scores: Float32) -> None:
     """Put a label into a list ranked by score descending, then label ascending, unless it is there or too bad.
 
@@ -72,7 +74,7 @@ def insert(label: int, score: np.float32, labels: Int32, scores: Float32) -> Non
     scores[place] = score
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def merge_lists(labels: Int32, scores: Float32, top_labels: Int32, top_scores: Float32) -> None:
     """Rank every row's entries and keep the best.
 
@@ -84,13 +86,13 @@ def merge_lists(labels: Int32, scores: Float32, top_labels: Int32, top_scores: F
             insert(labels[i, entry], scores[i, entry], top_labels[i], top_scores[i])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def entry_limit(scores: Float32) -> float:
     """Give a limit that only exact scores above it can pass to enter the list: the float32 below its last score."""
     return np.float64(np.nextafter(scores[-1], np.float32(-np.inf)))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def count_weights(i: int, instances: Matrix, feature_indptr: Int64) -> int:
     """Count the weights that the features of instance i touch."""
     indptr, indices, _ = instances
@@ -100,7 +102,7 @@ def count_weights(i: int, instances: Matrix, feature_indptr: Int64) -> int:
     return n_weights
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def rank_touched(
     i: int,
     instances: Matrix,
@@ -150,7 +152,7 @@ def rank_touched(
         sums[position] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def count_above(block: Float64, need: float) -> int:
     """Count the sums of a block that exceed what is needed, several at once."""
     count = 0
@@ -159,7 +161,7 @@ def count_above(block: Float64, need: float) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def rank_all(
     i: int,
     instances: Matrix,
@@ -207,7 +209,7 @@ def rank_all(
             block[k] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def count_live(bias: Float32) -> int:
     """Count the labels that may be predicted: those of bias -inf, which have no weights either, come last."""
     low, high = 0, len(bias)
