@@ -7,6 +7,8 @@ do without numba's runtime (_nrt), which counts references to arrays wherever th
 operations, for labels and features of every instance.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -18,11 +20,12 @@ Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Matrix = tuple[Int64, Int32, Float32]
 
+OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
 BLOCK = 64  # labels that are passed over together
 ONE, TWO, THREE, FOUR = (np.uint64(k) for k in range(1, 5))  # an unsigned index plus an int would be a float
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(**OPTIONS)
 def invert(
     indptr: Int64, indices: Int32, data: Float32, order: Int32, start: Int64, positions: Int32, weights: Float32
 ) -> None:
@@ -41,7 +44,7 @@ def invert(
             weights[place] = data[entry]
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(**OPTIONS)
 def add_squares_by_label(indptr: Int64, data: Float32, squares: Float64) -> None:
     """Add the squares of every label's weights, in the order of features, to squares, float64 [n_labels]."""
     for label in range(len(squares)):
@@ -49,14 +52,14 @@ def add_squares_by_label(indptr: Int64, data: Float32, squares: Float64) -> None
             squares[label] += np.float64(data[entry]) * np.float64(data[entry])
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(**OPTIONS)
 def add_squares_by_feature(labels: Int32, weights: Float32, squares: Float64) -> None:
     """Add the same, to the same bits, when weights come by feature: labels int32 [n_weights] tells whose they are."""
     for entry in range(len(labels)):
         squares[labels[entry]] += np.float64(weights[entry]) * np.float64(weights[entry])
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(**OPTIONS)
 def insert(label: int, score: np.float32, labels: Int32, scores: Float32) -> None:
     """Put a label into a list ranked by score descending, then label ascending, unless it is there or too bad.
 
@@ -74,7 +77,7 @@ def insert(label: int, score: np.float32, labels: Int32, scores: Float32) -> Non
     scores[place] = score
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(**OPTIONS)
 def merge_lists(labels: Int32, scores: Float32, top_labels: Int32, top_scores: Float32) -> None:
     """Rank every row's entries and keep the best.
 
@@ -86,13 +89,13 @@ def merge_lists(labels: Int32, scores: Float32, top_labels: Int32, top_scores: F
             insert(labels[i, entry], scores[i, entry], top_labels[i], top_scores[i])
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(**OPTIONS)
 def entry_limit(scores: Float32) -> float:
     """Give a limit that only exact scores above it can pass to enter the list: the float32 below its last score."""
     return np.float64(np.nextafter(scores[-1], np.float32(-np.inf)))
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(**OPTIONS)
 def count_weights(i: int, instances: Matrix, feature_indptr: Int64) -> int:
     """Count the weights that the features of instance i touch."""
     indptr, indices, _ = instances
@@ -102,7 +105,7 @@ def count_weights(i: int, instances: Matrix, feature_indptr: Int64) -> int:
     return n_weights
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(**OPTIONS)
 def rank_touched(
     i: int,
     instances: Matrix,
@@ -152,7 +155,7 @@ def rank_touched(
         sums[position] = 0.0
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(**OPTIONS)
 def count_above(block: Float64, need: float) -> int:
     """Count the sums of a block that exceed what is needed, several at once."""
     count = 0
@@ -161,7 +164,7 @@ def count_above(block: Float64, need: float) -> int:
     return count
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(**OPTIONS)
 def rank_all(
     i: int,
     instances: Matrix,
@@ -209,7 +212,7 @@ def rank_all(
             block[k] = 0.0
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(**OPTIONS)
 def count_live(bias: Float32) -> int:
     """Count the labels that may be predicted: those of bias -inf, which have no weights either, come last."""
     low, high = 0, len(bias)
@@ -222,7 +225,7 @@ def count_live(bias: Float32) -> int:
     return low
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)  # makes arrays
 def score_instances(
     by_feature: Matrix,
     bias: Float32,
