@@ -1,14 +1,17 @@
 """What threads work in and share: workspaces are as before after every label, and no bit depends on what they did."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
-from test_newton import RUN_ON, as_problem, random_matrix, solve
+from test_newton import RUN_ON, as_problem, check, random_matrix, solve
 
 from proxml_mpi.solve import newton
 from proxml_mpi.solve.labels import solve_labels
 from proxml_mpi.solve.newton_data import COLUMN, GRADIENT, PLACE, ROW, SCORE, SHIFT, SIGN, WEIGHT
+from proxml_mpi.solve.newton_label import LONG
+from proxml_mpi.solve.newton_step import WIDEST, WIDTH, next_width
 from proxml_mpi.solve.problem import COLD, Outcome, Request, Solution, Start
 from proxml_mpi.solve.solvers import Plan, make_solver
 
@@ -108,3 +111,20 @@ def test_stop_ends_a_row_of_labels() -> None:
     found = newton.solutions(newton.solve_requests(prepared, work, requests, *limits))
     assert [solution.outcome for solution in found] == [Outcome.not_trained] * 3
     assert not work.columns[[WEIGHT, GRADIENT]].any() and not work.instances[PLACE].any()
+
+
+def test_how_widely_instances_are_looked_for_follows_what_that_brings() -> None:
+    of_python: Any = next_width
+    width, seen = WIDTH, []
+    for n_near in (20, 20, 20, 20, 45, 100, 100, 100, 100, 100, 100):
+        width = of_python.py_func(width, n_near, 10)
+        seen.append(width / WIDTH)
+    assert seen == [4, 16, 20, 20, 20, 10, 5, 2.5, 1.25, 1, 1] and WIDEST == 20 * WIDTH
+
+
+@pytest.mark.parametrize("n_positives", [3, 80])
+def test_labels_that_take_long_are_certified(n_positives: int) -> None:
+    # Many features and a small lambda: more iterations than it takes to look for instances more widely.
+    X = random_matrix(39, 600, 400, 0.05)
+    positives = np.sort(np.random.default_rng(39).permutation(600)[:n_positives]).tolist()
+    assert check(X, positives, 0.003).iterations > LONG

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from proxml_mpi.solve.newton_data import FEATURE, GRADIENT, NewtonProblem, U, Workspace, inner
 from proxml_mpi.solve.newton_score import spread
-from proxml_mpi.solve.newton_step import advance, list_near, list_support, settle_bias
+from proxml_mpi.solve.newton_step import WIDTH, advance, list_near, list_support, settle_bias
 from proxml_mpi.solve.newton_touch import touch_all
 
 FREQUENT = 400  # instances for each positive, at most
@@ -30,11 +30,11 @@ def guess(
     n_columns = len(problem.least_squares)
     solve_least_squares(problem, work, positives)
     _, n_read = spread(problem, work, n_columns, n_touched, True, False)
-    _, b, n_near, _, margin = advance(
-        work, positives, n_columns, n_touched, 0, FIRST_BIAS, FIRST_BIAS, penalty, ridge, n_near, 0, False
+    step = advance(
+        work, positives, n_columns, n_touched, 0, FIRST_BIAS, FIRST_BIAS, penalty, ridge, n_near, 0, WIDTH, False
     )
-    settled = settle_bias(work, n_near, 0, b, penalty, margin)
-    return settled, n_near, list_support(work, n_columns), n_read, margin - abs(settled - b)
+    b = settle_bias(work, step.n_near, 0, step.bias, penalty, step.margin)
+    return b, step.n_near, list_support(work, n_columns), n_read, step.margin - abs(b - step.bias)
 
 
 @inner

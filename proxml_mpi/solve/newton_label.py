@@ -38,17 +38,20 @@ from proxml_mpi.solve.newton_select import (
     choose_violating_rows,
     clear_local,
 )
-from proxml_mpi.solve.newton_step import advance, list_near, list_support, settle_bias
+from proxml_mpi.solve.newton_step import WIDTH, advance, list_near, list_support, next_width, settle_bias
 from proxml_mpi.solve.newton_touch import leave_places, touch_all, touch_positives
 from proxml_mpi.solve.problem import Outcome
 
 CONVERGED, ITERATION_LIMIT = int(Outcome.converged), int(Outcome.iteration_limit)
 NO_POSITIVES, NOT_TRAINED = int(Outcome.no_positives), int(Outcome.not_trained)
-ACCURACY = 0.25  # of the local problem, relative to the violation that it is to remove
+# Of the local problem, relative to the violation that it is to remove: and for rare labels without a ridge, whose local
+# problems cost less than the entries that an iteration more would read.
+ACCURACY, RARE_ACCURACY = 0.25, 0.1
 # Positives, without and with a ridge; other labels begin with all rows of their first columns, since what a step
 # violates is not known, and leave a local problem after two models of many sweeps rather than four of few. Those with a
 # guess know the rows, and need one model: from there on the full objective, searched along its step, is as good.
 RARE, RARE_WITH_RIDGE = 64, 32
+LONG = 6  # iterations; labels that take more lack instances, and look for them more widely
 HARD = 8  # iterations; labels that take more keep every row that they have learned, and solve better
 VERY_HARD = 24  # iterations; flat models of labels that take more are minimised directly, large ones too
 MUCH = 0.5  # entries that a step reads, per instance; a label that reads more has all instances in order from then on
@@ -104,7 +107,8 @@ def solve_label(
         b, n_near, n_support, n_read, room = guess(problem, work, positives, penalty, ridge)
         n_touched, n_columns, in_order = n_all, len(problem.least_squares), True
     best_dual, objective, gap = 0.0, np.inf, np.inf
-    is_rounded, is_stale, accuracy = n_support == 0, False, ACCURACY
+    usual_accuracy = RARE_ACCURACY if is_rare and ridge == 0.0 else ACCURACY
+    is_rounded, is_stale, accuracy, width = n_support == 0, False, usual_accuracy, WIDTH
     outcome, iteration = ITERATION_LIMIT, 0
     while True:
         objective, dual, bias_gradient, n_met, read = certify(
@@ -149,7 +153,7 @@ def solve_label(
         if with_bias:
             sign_term = penalty if b > 0.0 else -penalty
             worst = max(worst, abs(bias_gradient - sign_term) if b != 0.0 else abs(bias_gradient) - penalty)
-        is_open = accuracy < ACCURACY or b > -1.0 or (b == -1.0 and bias_gradient > -penalty)
+        is_open = accuracy < usual_accuracy or b > -1.0 or (b == -1.0 and bias_gradient > -penalty)
         cap, n_group = np.inf, 0
         if not is_open:
             cap = max(b, min(-1.0, b + 0.3))
@@ -158,7 +162,8 @@ def solve_label(
             n_rows = n_touched
             n_read += read
         elif has_guess and iteration <= HARD:
-            n_rows = choose_violating_rows(work, n_near, b)  # one model, and no other rows take part in it
+            # One model, and no other rows take part in it: what the step meets of the learned ones it learns again.
+            n_rows, n_learned = choose_violating_rows(work, n_near, b), 0
         else:
             n_first = n_columns if is_rare else 0  # frequent labels know rows enough
             n_rows, n_touched = choose_near_rows(problem, work, n_near, n_learned, n_first, n_touched)
@@ -186,7 +191,7 @@ def solve_label(
             patience * MOST_SWEEPS if is_hard else n_sweeps,
             MOST_MODELS if is_hard else n_models,
             iteration > VERY_HARD,
-            accuracy < ACCURACY,
+            accuracy < usual_accuracy,
         )
         # Steps that cannot be the last one need not be exact; on frequent or hard labels that costs more than it saves.
         is_rough = is_rare and not is_hard and last == np.inf
@@ -203,7 +208,7 @@ def solve_label(
         n_touched, read = spread(problem, work, n_columns, n_touched, in_order, is_rounding)
         n_spread = read
         n_read += read
-        t, new_b, n_near, n_learned, margin = advance(
+        step = advance(
             work,
             positives,
             n_columns,
@@ -215,17 +220,22 @@ def solve_label(
             ridge,
             n_near,
             n_learned,
+            width,
             is_hard,
         )
-        b = settle_bias(work, n_near, n_all - n_touched, new_b, penalty, margin) if with_bias else new_b
+        n_near, n_learned, b = step.n_near, step.n_learned, step.bias
+        if with_bias:
+            b = settle_bias(work, n_near, n_all - n_touched, b, penalty, step.margin)
         if is_rounding:
             b = float(np.float32(b))
-        room = margin - abs(b - new_b)
+        room = step.margin - abs(b - step.bias)
+        if iteration >= LONG:
+            width = next_width(width, n_near, step.n_violating)
         n_support = list_support(work, n_columns)
         clear_local(work, n_rows, n_columns)
-        is_rounded = is_rounding and t == 1.0
+        is_rounded = is_rounding and step.length == 1.0
         # A step that leads nowhere lacked rows or accuracy: take all rows, and solve better, until one does.
-        accuracy = ACCURACY if t > 0.01 else 0.3 * accuracy
+        accuracy = usual_accuracy if step.length > 0.01 else 0.3 * accuracy
     leave_places(problem, work, positives, n_touched)
     return n_support, b, objective, gap, iteration, outcome, n_read
 

@@ -1,5 +1,7 @@
 """Take the step that the local problem proposes, as far as the full objective falls."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,27 +28,39 @@ from proxml_mpi.solve.newton_data import (
 )
 from proxml_mpi.solve.newton_search import search
 
-# An instance is near, and joins the next local problem, when its v lies above minus a margin: this, or as much of the
-# largest move of the last step, if that is less.
-MARGIN = 0.05
+# An instance is near, and joins the next local problem, when its v lies above minus a margin: a width, or as much of
+# the largest move of the last step, if that is less.
+WIDTH, WIDEST = 0.05, 1.0
+FEW_NEAR, MANY_NEAR = 3.0, 6.0  # near instances, for each that violates
 ROUNDING = 1e-5  # the least margin: more than the rounding of the bias to float32 moves an instance
+
+
+class Step(NamedTuple):
+    """What a step leads to."""
+
+    length: float  # the part that was taken, at most 1
+    bias: float
+    margin: float
+    n_near: int
+    n_learned: int
+    n_violating: int  # of the near instances
 
 
 @inner
 def list_near(work: Workspace, positives: NDArray[np.int32], n_touched: int, b: float) -> int:
-    """List the touched instances whose v lies above minus the margin; return their number. All shifts are zero."""
+    """List the touched instances whose v lies above minus the least width; return their number. All shifts are 0."""
     near, sign, score, shift = work.instances[NEAR], work.rows[SIGN], work.rows[SCORE], work.rows[SHIFT]
     places, n_near = work.instances[PLACE], 0
     for i in positives:
         place = places[i]
         near[n_near] = place
-        n_near += 1.0 - (score[place] + b) > -MARGIN
+        n_near += 1.0 - (score[place] + b) > -WIDTH
     for first in range(1, n_touched + 1, BLOCK):
         block = slice(first, first + BLOCK)
-        if has_near(score[block], shift[block], b, 0.0, MARGIN):
+        if has_near(score[block], shift[block], b, 0.0, WIDTH):
             for place in range(first, min(first + BLOCK, n_touched + 1)):
                 near[n_near] = place
-                n_near += (1.0 + (score[place] + b) > -MARGIN) & (sign[place] < 0.0)
+                n_near += (1.0 + (score[place] + b) > -WIDTH) & (sign[place] < 0.0)
     return n_near
 
 
@@ -63,9 +77,10 @@ def advance(
     ridge: float,
     n_near: int,
     n_learned: int,
+    width: float,
     is_hard: bool,
-) -> tuple[float, float, int, int, float]:
-    """Search along the step on all instances and take it; return step length, bias, n_near, n_learned, the margin.
+) -> Step:
+    """Search along the step on all instances, and take it.
 
     Negatives outside the local problem that the full step would violate are learned for the next one; those of before
     stay when the full step is not taken whole, but would bring them near; or wherever it brings them, on a hard label.
@@ -78,7 +93,7 @@ def advance(
     largest = 0.0
     for position in range(n_near):
         largest = max(largest, abs(shift[near[position]] + step))
-    margin = max(ROUNDING, MARGIN * min(1.0, largest))
+    margin = max(ROUNDING, width * min(1.0, largest))
     n_lines, n_known, n_close = 0, n_learned, 0
     for i in positives:
         place = places[i]
@@ -120,14 +135,26 @@ def advance(
     b = new_b if t == 1.0 else b + t * step
     move(score[1 : n_touched + 1], shift[1 : n_touched + 1], t)
     # What is near now was so before the step, or would be after the whole of it.
-    margin, n_near = max(ROUNDING, MARGIN * min(1.0, t * largest)), 0
+    margin, n_near, n_violating = max(ROUNDING, width * min(1.0, t * largest)), 0, 0
     for position in range(n_close):
         place = near[position]
+        v = 1.0 - sign[place] * (score[place] + b)
         near[n_near] = place
-        n_near += 1.0 - sign[place] * (score[place] + b) > -margin
+        n_near += v > -margin
+        n_violating += v > 0.0
     for c in range(n_columns):
         weight[work.features[FEATURE, c]] = u[c] if t == 1.0 else old[c] + t * change[c]
-    return t, b, n_near, n_kept, margin
+    return Step(t, b, margin, n_near, n_kept, n_violating)
+
+
+@inner
+def next_width(width: float, n_near: int, n_violating: int) -> float:
+    """Return the next width, by what this one brought: few instances that are near cost little, and save iterations."""
+    if n_near < FEW_NEAR * n_violating:
+        return min(WIDEST, 4.0 * width)
+    if n_near > MANY_NEAR * n_violating:
+        return max(WIDTH, 0.5 * width)
+    return width
 
 
 @inner
