@@ -52,10 +52,10 @@ ALL, FEW = range(2)
 # old values, their change, sums, square sums and curvatures on the active rows, trial weights, and the last iterates.
 WEIGHT, GRADIENT, U, OLD, CHANGE, SUM, SQUARE, CURVATURE, TRIAL, HISTORY = range(10)
 BLOCK = 32  # places that are looked at together
-N_HISTORY = 6
+N_HISTORY, SHORT_HISTORY = 6, 4  # iterates; of models that have few sweeps
 N_TOP = 2  # instances of a feature that join the local problem with it
 ENTRY_BYTES = 16  # of an entry of a local matrix: as one of all rows, and of the active ones
-FIRST_ENTRIES = 1 << 24  # room for local matrices; larger ones get their own, label by label
+FIRST_ENTRIES = 1 << 24  # room for local matrices, twice; larger ones get their own, label by label
 MOST_DIRECT, MOST_STILL = 128, 1024  # weights that are solved for directly, and when nothing else gets on
 # Lines of Workspace.features: the features with a computed gradient, those that have a weight, the local columns,
 # 1 + the column of a feature, and a list of local columns.
@@ -82,7 +82,10 @@ class NewtonProblem(NamedTuple):
 
 
 class Local(NamedTuple):
-    """The local matrix by columns, with all local rows and with the active ones; grows with the local problem."""
+    """The local matrix by columns, with all local rows and with the active ones; grows with the local problem.
+
+    At most half of the room is taken: behind the active entries there is room for them by rows.
+    """
 
     row: NDArray[np.uint32]
     value: NDArray[np.float32]
@@ -102,13 +105,13 @@ class Workspace(NamedTuple):
     features: NDArray[np.uint32]  # [5, n_features + 1]
     is_met: NDArray[np.uint8]  # [n_features]
     starts: NDArray[np.uint64]  # [2, n_features + 1]
-    gram: NDArray[np.float64]  # [MOST_STILL, MOST_STILL]; takes memory as far as it is written
+    gram: NDArray[np.float64]  # [MOST_STILL (MOST_STILL + 1) / 2], a triangle; takes memory as far as it is written
     local: Local
 
 
 def local_bytes(n_entries: int) -> int:
     """Return the room for local matrices of a data set with so many entries."""
-    return ENTRY_BYTES * min(n_entries + 1, FIRST_ENTRIES)
+    return ENTRY_BYTES * min(2 * (n_entries + 1), FIRST_ENTRIES)
 
 
 def make_local(n_entries: int) -> Local:
@@ -138,7 +141,7 @@ def workspace(problem: NewtonProblem) -> Workspace:
         features=np.zeros((5, d + 1), np.uint32),
         is_met=np.zeros(d, np.uint8),
         starts=np.zeros((2, d + 1), np.uint64),
-        gram=np.zeros((MOST_STILL, MOST_STILL)),
+        gram=np.zeros(MOST_STILL * (MOST_STILL + 1) // 2),
         local=make_local(local_bytes(len(problem.row_feature)) // ENTRY_BYTES),
     )
 
@@ -146,4 +149,4 @@ def workspace(problem: NewtonProblem) -> Workspace:
 @inner
 def length(start: NDArray[np.uint64], k: int) -> int:
     """Return the number of entries of row or column k."""
-    return int(start[k + 1] - start[k])
+    return int(np.int64(start[k + 1] - start[k]))

@@ -16,6 +16,7 @@ from proxml_mpi.solve.newton_data import (
     Workspace,
     inner,
 )
+from proxml_mpi.solve.newton_gram import fill_gram, solve_dense
 from proxml_mpi.solve.newton_model import Model, best_bias, dot
 
 FARTHEST = 1e6  # multiples of a direction that a step goes
@@ -31,7 +32,7 @@ def aim_directly(work: Workspace, model: Model, size: int, b: float) -> bool:
         j = listed[k]
         rho = dot(model.row, model.value, start[j], start[j + 1], e) - b * s[j] - model.half_ridge * u[j]
         p[k] = rho - (model.half if u[j] > 0.0 else -model.half)
-    return solve_dense(work.gram, p, size)
+    return solve_dense(work.gram, p, size, work.columns[HISTORY : HISTORY + 4])
 
 
 @inner
@@ -84,56 +85,6 @@ def go_along(work: Workspace, model: Model, size: int, total: float, b: float) -
         e[r] -= t * change[r]
     total -= t * change_sum
     return total, best_bias(model, total)
-
-
-@inner
-def fill_gram(work: Workspace, model: Model, size: int, is_free: bool) -> None:
-    """Fill the lower triangle of work.gram with X'X (- s s'/m) + mu/2 of the listed columns, and a little more."""
-    row, value, start, listed = model.row, model.value, work.starts[FEW], work.features[LIST]
-    gram, s, dense = work.gram, work.columns[SUM], work.rows[TRIAL_RESIDUAL]
-    for r in range(model.n_active):
-        dense[r] = 0.0
-    top = 0.0
-    for k in range(size):
-        j = listed[k]
-        for entry in range(start[j], start[j + 1]):
-            dense[row[entry]] = value[entry]
-        for other in range(k, size):
-            i = listed[other]
-            product = -s[i] * s[j] / model.m if is_free else 0.0
-            for entry in range(start[i], start[i + 1]):
-                product += value[entry] * dense[row[entry]]
-            gram[other, k] = product
-        for entry in range(start[j], start[j + 1]):
-            dense[row[entry]] = 0.0
-        top = max(top, gram[k, k])
-    for k in range(size):
-        gram[k, k] += 1e-7 * top + model.half_ridge
-
-
-@inner
-def solve_dense(a: NDArray[np.float64], x: NDArray[np.float64], n: int) -> bool:
-    """Overwrite x [n] with the solution of A x = x, the lower triangle of a with L of A = L L'; False when singular."""
-    for i in range(n):
-        for j in range(i + 1):
-            total = a[i, j]
-            for k in range(j):
-                total -= a[i, k] * a[j, k]
-            if j < i:
-                a[i, j] = total / a[j, j]
-            elif total > 0.0:
-                a[i, i] = np.sqrt(total)
-            else:
-                return False
-    for i in range(n):
-        for k in range(i):
-            x[i] -= a[i, k] * x[k]
-        x[i] /= a[i, i]
-    for i in range(n - 1, -1, -1):
-        x[i] /= a[i, i]
-        for k in range(i):
-            x[k] -= a[i, k] * x[i]
-    return True
 
 
 @inner

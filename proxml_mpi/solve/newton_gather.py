@@ -39,8 +39,8 @@ def gather_matrix(
     # Rows are read in pieces, and what was kept of them has to be sorted into columns.
     is_by_columns = by_columns <= 3 * by_rows
     needed = by_columns if is_by_columns else by_rows
-    if needed >= len(local.row):
-        local = make_longer_local(2 * needed)
+    if 2 * needed >= len(local.row):
+        local = make_longer_local(4 * needed)
     if is_by_columns:
         gather_columns(problem, work, local, n_columns)
     else:

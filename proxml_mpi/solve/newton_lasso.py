@@ -24,6 +24,7 @@ from proxml_mpi.solve.newton_data import (
     LIST,
     N_HISTORY,
     RESIDUAL,
+    SHORT_HISTORY,
     SQUARE,
     SUM,
     TRIAL,
@@ -33,7 +34,8 @@ from proxml_mpi.solve.newton_data import (
     allocating,
     inner,
 )
-from proxml_mpi.solve.newton_direct import aim_directly, aim_onwards, go_along, solve_dense
+from proxml_mpi.solve.newton_direct import aim_directly, aim_onwards, go_along
+from proxml_mpi.solve.newton_gram import solve_dense, triangle
 from proxml_mpi.solve.newton_model import Model, best_bias, dot, model_value, soft
 
 PATIENCE = 10  # sweeps before a direct step
@@ -56,6 +58,8 @@ def minimise(work: Workspace, model: Model, total: float, tolerance: float, max_
         listed[j] = j
         s, q = work.columns[SUM, j], work.columns[SQUARE, j]
         work.columns[CURVATURE, j] = model.half_ridge + max(q - s * s / max(model.m, 1.0), 0.02 * q)
+    # Few sweeps would be over before the usual number of them is extrapolated.
+    n_history = SHORT_HISTORY if max_sweeps < 2 * N_HISTORY else N_HISTORY
     n_listed, is_full, n_kept, since, first_worst = n, True, 0, 0, 0.0
     for _ in range(max_sweeps):
         worst, total, b = sweep(work, model, n_listed, total, b)
@@ -72,13 +76,13 @@ def minimise(work: Workspace, model: Model, total: float, tolerance: float, max_
             n_kept += 1
             if n_kept == 1:
                 first_worst = worst
-            elif n_kept == N_HISTORY:
+            elif n_kept == n_history:
                 n_kept = 0
                 if worst > PACE * first_worst:
                     aim_onwards(work, n_listed)
                     total, b = go_along(work, model, n_listed, total, b)
                 else:
-                    total, b = extrapolate(work, model, total, b)
+                    total, b = extrapolate(work, model, n_history, total, b)
             since += 1
             # Not after a step along the drift: it may have ended where a listed weight vanishes.
             if since >= PATIENCE and n_kept > 0 and 0 < n_listed <= most_direct:
@@ -126,21 +130,21 @@ def sweep(work: Workspace, model: Model, n_listed: int, total: float, b: float) 
 
 
 @allocating
-def extrapolate(work: Workspace, model: Model, total: float, b: float) -> tuple[float, float]:
-    """Try the combination of the last iterates whose combined change is least; return E and b.
+def extrapolate(work: Workspace, model: Model, n_history: int, total: float, b: float) -> tuple[float, float]:
+    """Try the combination of the last n_history iterates whose combined change is least; return E and b.
 
     Weights that are zero stay zero. The trial is taken when the model's value falls.
     """
     row, value, start, n, n_active = model.row, model.value, work.starts[FEW], model.n_columns, model.n_active
     e, trial_e, u, trial = work.rows[RESIDUAL], work.rows[TRIAL_RESIDUAL], work.columns[U], work.columns[TRIAL]
-    share = np.empty(N_HISTORY - 1)
-    combine(work.columns[HISTORY : HISTORY + N_HISTORY], n, share)
+    share = np.empty(n_history - 1)
+    combine(work.columns[HISTORY : HISTORY + n_history], n, share)
     trial_total = total
     copy(trial_e, e, n_active)
     for j in range(n):
         trial[j] = 0.0
         if u[j] != 0.0:
-            for k in range(N_HISTORY - 1):
+            for k in range(n_history - 1):
                 trial[j] += share[k] * work.columns[HISTORY + 1 + k, j]
             step = trial[j] - u[j]
             trial_total -= step * work.columns[SUM, j]
@@ -158,20 +162,20 @@ def extrapolate(work: Workspace, model: Model, total: float, b: float) -> tuple[
 def combine(iterates: NDArray[np.float64], n: int, share: NDArray[np.float64]) -> None:
     """Fill share [k] with numbers of sum 1 that make sum share_i (iterate_i+1 - iterate_i) least, slightly damped."""
     k = len(share)
-    a = np.zeros((k, k))
+    a, room = np.zeros(triangle(k)), np.empty((4, k))
     for j in range(n):
         for one in range(k):
             change = iterates[one + 1, j] - iterates[one, j]
             if change != 0.0:
                 for two in range(one + 1):
-                    a[one, two] += change * (iterates[two + 1, j] - iterates[two, j])
+                    a[triangle(one) + two] += change * (iterates[two + 1, j] - iterates[two, j])
     damping = 1e-300
     for one in range(k):
-        damping += 1e-10 * a[one, one]
+        damping += 1e-10 * a[triangle(one) + one]
     for one in range(k):
-        a[one, one] += damping
+        a[triangle(one) + one] += damping
         share[one] = 1.0
-    solve_dense(a, share, k)
+    solve_dense(a, share, k, room)
     total = 0.0
     for one in range(k):
         total += share[one]

@@ -79,7 +79,9 @@ def solve_local(
         last_worst, last_active = worst, n_active
         sought = fraction * min(2.0 * worst, tolerance)
         most_direct = MOST_STILL if is_still and is_very_hard else MOST_DIRECT
-        lasso = Model(row, value, n_columns, n_active, m, cap, with_bias, half, half_ridge)
+        lasso = Model(
+            row, value, local.active_row, local.active_value, n_columns, n_active, m, cap, with_bias, half, half_ridge
+        )
         new_b = minimise(work, lasso, total, sought, max_sweeps, most_direct)
         if model == max_models - 1 and not is_careful:
             return new_b
@@ -122,13 +124,14 @@ def choose_active(
     ties = not with_bias or pull > -half
     n_active, total = 0, 0.0
     for r in range(n_rows):
+        # Without a branch, which would be guessed wrongly too often.
         v = 1.0 - y[r] * (z[r] + b)
-        active[r] = 0
-        if v > 0.0 or (v == 0.0 and ties):
-            e[n_active] = y[r] - z[r]
-            total += e[n_active]
-            n_active += 1
-            active[r] = n_active
+        is_active = (v > 0.0) | ((v == 0.0) & ties)
+        e[n_active] = y[r] - z[r]
+        n_active += is_active
+        active[r] = n_active if is_active else 0
+    for k in range(n_active):
+        total += e[k]
     m = float(n_active)
     if b > -1.0 or (b == -1.0 and ties):
         m += n_group

@@ -15,6 +15,8 @@ class Model(NamedTuple):
 
     row: NDArray[np.uint32]  # of the active rows, by columns
     value: NDArray[np.float32]
+    row_column: NDArray[np.uint32]  # behind the entries by columns: room for some of them by rows
+    row_value: NDArray[np.float32]
     n_columns: int
     n_active: int
     m: float  # n_active, and the active rows without features
