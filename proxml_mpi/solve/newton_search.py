@@ -23,11 +23,7 @@ def derivative(t: float, rows: Lines, weights: Lines, group: Group, penalty: flo
     """
     v, dv, n_rows = rows
     w, dw, n_weights = weights
-    slope, curvature = 0.0, 0.0
-    for i in range(n_rows):
-        value = max(0.0, v[i] + t * dv[i])
-        slope += value * dv[i]
-        curvature += dv[i] * dv[i] if value > 0.0 else 0.0
+    slope, curvature = hinges(t, v, dv, n_rows)
     many, group_v, group_dv = group
     value = group_v + t * group_dv
     if value > 0.0:
@@ -41,6 +37,26 @@ def derivative(t: float, rows: Lines, weights: Lines, group: Group, penalty: flo
         elif value < 0.0 or dw[j] > 0.0:
             l1 -= dw[j]
     return 2.0 * slope + penalty * l1 + (ridge[0] + t * ridge[1]), 2.0 * curvature + ridge[1]
+
+
+@inner
+def hinges(t: float, v: Vector, dv: Vector, n: int) -> tuple[float, float]:
+    """Return half the hinges' slope and curvature; four sums at a time, since additions wait for each other."""
+    s0, s1, s2, s3, c0, c1, c2, c3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    i = 0
+    while i + 3 < n:
+        x0, x1, x2, x3 = v[i] + t * dv[i], v[i + 1] + t * dv[i + 1], v[i + 2] + t * dv[i + 2], v[i + 3] + t * dv[i + 3]
+        d0, d1 = dv[i] if x0 > 0.0 else 0.0, dv[i + 1] if x1 > 0.0 else 0.0
+        d2, d3 = dv[i + 2] if x2 > 0.0 else 0.0, dv[i + 3] if x3 > 0.0 else 0.0
+        s0, s1, s2, s3 = s0 + x0 * d0, s1 + x1 * d1, s2 + x2 * d2, s3 + x3 * d3
+        c0, c1, c2, c3 = c0 + d0 * d0, c1 + d1 * d1, c2 + d2 * d2, c3 + d3 * d3
+        i += 4
+    while i < n:
+        x0 = v[i] + t * dv[i]
+        d0 = dv[i] if x0 > 0.0 else 0.0
+        s0, c0 = s0 + x0 * d0, c0 + d0 * d0
+        i += 1
+    return (s0 + s1) + (s2 + s3), (c0 + c1) + (c2 + c3)
 
 
 @inner
