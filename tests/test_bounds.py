@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from conftest import clean_environment
 from test_newton import RUN_ON, as_problem
+from test_newton_gradient import check_estimate
 
 from proxml_mpi.solve import newton
 from proxml_mpi.solve.problem import COLD, Outcome, Start
@@ -64,3 +65,5 @@ if __name__ == "__main__":
     for number in range(24):
         solve_dense_noise(number)
     solve_sparse(1)
+    check_estimate(1, True)
+    check_estimate(1, False)

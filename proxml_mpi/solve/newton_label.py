@@ -8,7 +8,7 @@ takes the step as far as the full objective falls, and lets the bias settle on t
 import numpy as np
 from numpy.typing import NDArray
 
-from proxml_mpi.solve.newton_certificate import certify, clear_gradient
+from proxml_mpi.solve.newton_certificate import certify
 from proxml_mpi.solve.newton_data import (
     FEATURE,
     SUPPORT,
@@ -20,6 +20,7 @@ from proxml_mpi.solve.newton_data import (
     inner,
 )
 from proxml_mpi.solve.newton_gather import gather_matrix
+from proxml_mpi.solve.newton_gradient import clear_gradient
 from proxml_mpi.solve.newton_guess import FREQUENT, guess
 from proxml_mpi.solve.newton_local import solve_local
 from proxml_mpi.solve.newton_score import (
@@ -51,6 +52,8 @@ ACCURACY, RARE_ACCURACY = 0.25, 0.1
 # violates is not known, and leave a local problem after two models of many sweeps rather than four of few. Those with a
 # guess know the rows, and need one model: from there on the full objective, searched along its step, is as good.
 RARE, RARE_WITH_RIDGE = 64, 32
+VERY_RARE = 4  # positives
+FIRST_BIAS, VERY_RARE_BIAS = -2.0, -1.6
 LONG = 6  # iterations; labels that take more lack instances, and look for them more widely
 HARD = 8  # iterations; labels that take more keep every row that they have learned, and solve better
 VERY_HARD = 24  # iterations; flat models of labels that take more are minimised directly, large ones too
@@ -91,7 +94,7 @@ def solve_label(
     has_guess = has_guess and FREQUENT * len(positives) >= n_all
     n_models, n_sweeps = (4, 6) if is_rare else (1 if has_guess else 2, MOST_SWEEPS)
     local = work.local
-    b = -2.0 if with_bias else 0.0
+    b = (VERY_RARE_BIAS if len(positives) <= VERY_RARE else FIRST_BIAS) if with_bias else 0.0
     n_support, n_columns, n_read = 0, 0, 0
     weight, u, feature = work.columns[WEIGHT], work.columns[U], work.features[FEATURE]
     if len(start_features) > 0:
@@ -110,12 +113,22 @@ def solve_label(
     usual_accuracy = RARE_ACCURACY if is_rare and ridge == 0.0 else ACCURACY
     is_rounded, is_stale, accuracy, width = n_support == 0, False, usual_accuracy, WIDTH
     outcome, iteration = ITERATION_LIMIT, 0
+    may_estimate = is_rare and problem.n_negative == len(problem.negative)
     while True:
-        objective, dual, bias_gradient, n_met, read = certify(
-            problem, work, (n_touched, n_near, n_support, n_all - n_touched), b, penalty, ridge, with_bias
+        counts = (n_touched, n_near, n_support, n_all - n_touched)
+        # Rounding spoils the dual bound a little, and the one of before holds as well.
+        enough = best_dual + gap_tolerance if is_rounded else -np.inf
+        objective, dual, bias_gradient, n_met, read, is_whole = certify(
+            problem, work, counts, b, penalty, ridge, with_bias, enough, may_estimate
         )
         n_read += read
-        best_dual = max(best_dual, dual)
+        is_last = iteration >= max_iterations or stop[0] != 0
+        if not is_whole and (objective - dual <= gap_tolerance or is_last):
+            clear_gradient(work, n_met)
+            may_estimate = False
+            continue
+        if is_whole:
+            best_dual = max(best_dual, dual)
         gap = max(0.0, objective - best_dual)  # below 0 only by rounding
         if stop[0]:
             outcome = NOT_TRAINED
