@@ -52,8 +52,10 @@ ACCURACY, RARE_ACCURACY = 0.25, 0.1
 # violates is not known, and leave a local problem after two models of many sweeps rather than four of few. Those with a
 # guess know the rows, and need one model: from there on the full objective, searched along its step, is as good.
 RARE, RARE_WITH_RIDGE = 64, 32
+# Where the bias begins; that of very rare labels ends closer to -1, and at a large lambda that of all rare ones.
+FIRST_BIAS, CLOSER_BIAS = -2.0, -1.6
 VERY_RARE = 4  # positives
-FIRST_BIAS, VERY_RARE_BIAS = -2.0, -1.6
+LARGE = 0.75  # lambda, in units of the largest value of a feature
 LONG = 6  # iterations; labels that take more lack instances, and look for them more widely
 HARD = 8  # iterations; labels that take more keep every row that they have learned, and solve better
 VERY_HARD = 24  # iterations; flat models of labels that take more are minimised directly, large ones too
@@ -94,7 +96,8 @@ def solve_label(
     has_guess = has_guess and FREQUENT * len(positives) >= n_all
     n_models, n_sweeps = (4, 6) if is_rare else (1 if has_guess else 2, MOST_SWEEPS)
     local = work.local
-    b = (VERY_RARE_BIAS if len(positives) <= VERY_RARE else FIRST_BIAS) if with_bias else 0.0
+    is_closer = len(positives) <= VERY_RARE or (is_rare and penalty >= LARGE * problem.largest_value)
+    b = (CLOSER_BIAS if is_closer else FIRST_BIAS) if with_bias else 0.0
     n_support, n_columns, n_read = 0, 0, 0
     weight, u, feature = work.columns[WEIGHT], work.columns[U], work.features[FEATURE]
     if len(start_features) > 0:
