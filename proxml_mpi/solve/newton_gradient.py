@@ -69,7 +69,8 @@ def estimate_gradient(
 ) -> tuple[int, int, bool]:
     """Do as read_rows does where that costs less, all instances being possible negatives; tell whether it was done.
 
-    The gradient of the support and of likely features is then exact, that of others is an estimate.
+    The gradient of the support and of all features that might violate by it is then exact, that of others an estimate;
+    features without any sampled entry may be among the former, by their column sums.
     """
     support, met, likely = work.features[SUPPORT], work.features[MET], work.features[LIST]
     gradient, force = work.columns[GRADIENT], work.rows[VIOLATION]
@@ -93,14 +94,15 @@ def estimate_gradient(
             i = touched[near[position] if is_near else np.uint32(position + 1)]
             n_met = meet_row(problem, work, i, f if is_large else EVERY * f, n_met)
             n_read += length(problem.row_start, i)
-    n_likely, n_entries = 0, 0
     for k in range(n_support):
-        j = support[k]
-        if not work.is_met[j]:
-            met[n_met] = j
-            n_met += 1
-            work.is_met[j] = 1
-        gradient[j] = np.inf  # likely, whatever its estimate
+        n_met = meet(work, support[k], n_met)
+        gradient[support[k]] = np.inf  # likely, whatever its estimate
+    if common > 0.0:
+        for j in problem.column_order:
+            if common * abs(problem.column_sum[j]) <= LIKELY * penalty:
+                break
+            n_met = meet(work, j, n_met)
+    n_likely, n_entries = 0, 0
     for position in range(n_met):
         j = met[position]
         likely[n_likely] = j
@@ -121,6 +123,15 @@ def estimate_gradient(
     for position in range(n_rows):
         by_place[near[position] if is_near else np.uint32(position + 1)] = 0.0
     return n_met, n_read + n_entries, True
+
+
+@inner
+def meet(work: Workspace, j: int, n_met: int) -> int:
+    """Note that feature j has a gradient; return the new number of met features."""
+    work.features[MET, n_met] = j
+    n_met += 1 - work.is_met[j]
+    work.is_met[j] = 1
+    return n_met
 
 
 @inner

@@ -122,7 +122,7 @@ def solve_label(
         # Rounding spoils the dual bound a little, and the one of before holds as well.
         enough = best_dual + gap_tolerance if is_rounded else -np.inf
         objective, dual, bias_gradient, n_met, read, is_whole = certify(
-            problem, work, counts, b, penalty, ridge, with_bias, enough, may_estimate
+            problem, work, counts, b, penalty, ridge, with_bias, enough, may_estimate and iteration < HARD
         )
         n_read += read
         is_last = iteration >= max_iterations or stop[0] != 0
