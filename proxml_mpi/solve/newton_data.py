@@ -149,4 +149,5 @@ def workspace(problem: NewtonProblem) -> Workspace:
 @inner
 def length(start: NDArray[np.uint64], k: int) -> int:
     """Return the number of entries of row or column k."""
+    # int alone leaves it unsigned, and of unsigned and signed numbers numba makes floats.
     return int(np.int64(start[k + 1] - start[k]))

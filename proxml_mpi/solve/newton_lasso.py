@@ -8,10 +8,11 @@ The residual e = y - Xu is kept without the bias, E is its sum over the m active
 
 While b is free it follows u, and the curvature of a coordinate is q_j - s_j^2 / m + mu/2, s and q being the sums of a
 column and of its squares. The active rows are few and the model ill conditioned: sweeps alone crawl. Anderson's
-extrapolation of the last iterates (Bertrand and Massias, 2021) costs half a sweep every fifth sweep and is taken when
-it lowers the model; sweeps that do not slow down are followed to the minimum on their way instead. Small supports are
-solved directly when ten sweeps have not done it. (On large ones the Newton direction crosses hundreds of kinks, and a
-factorisation buys less than the sweeps of the same time; it is the last resort where they have long led nowhere.)
+extrapolation of the last iterates (Bertrand and Massias, 2021) costs half a sweep every sixth sweep, in short models
+every fourth, and is taken when it lowers the model; sweeps that do not slow down are followed to the minimum on their
+way instead. Small supports are solved directly when ten sweeps have not done it. (On large ones the Newton direction
+crosses hundreds of kinks, and a factorisation buys less than the sweeps of the same time; it is the last resort where
+they have long led nowhere.)
 """
 
 import numpy as np
@@ -39,7 +40,7 @@ from proxml_mpi.solve.newton_gram import solve_dense, triangle
 from proxml_mpi.solve.newton_model import Model, best_bias, dot, model_value, soft
 
 PATIENCE = 10  # sweeps before a direct step
-PACE = 0.9  # of five sweeps before: steps as large as that do not converge, they drift
+PACE = 0.9  # of the first of the last iterates: steps as large as that do not converge, they drift
 
 
 @inner
