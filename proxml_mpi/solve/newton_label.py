@@ -61,6 +61,7 @@ HARD = 8  # iterations; labels that take more keep every row that they have lear
 VERY_HARD = 24  # iterations; flat models of labels that take more are minimised directly, large ones too
 MUCH = 0.5  # entries that a step reads, per instance; a label that reads more has all instances in order from then on
 MOST_MODELS, MOST_SWEEPS = 8, 20  # of a local problem, of a model
+LARGE_SUPPORT = 256  # weights
 Found = tuple[int, float, float, float, int, int, int]
 
 
@@ -261,11 +262,15 @@ def count_new(n_positives: int, n_support: int, n_columns: int, ridge: float) ->
     """Return how many violating features join the support in the next local problem; n_columns had the last one.
 
     Every new column is read whole: rare labels begin with few, and supports double, or triple when nearly all columns
-    have been of use; a ridge wants more weights.
+    have been of use. A ridge wants more weights; without one, large supports grow half as fast, since they would become
+    much larger than they end.
     """
     few = 8 if ridge > 0.0 else 4
     growth = 2 if n_support > 0.92 * n_columns else 1
-    return max(growth * n_support, min(few + n_positives, 4 * few), n_positives // 8)
+    new = growth * n_support
+    if ridge == 0.0 and n_support > LARGE_SUPPORT:
+        new //= 2
+    return max(new, min(few + n_positives, 4 * few), n_positives // 8)
 
 
 @inner
