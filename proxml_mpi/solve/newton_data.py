@@ -58,8 +58,8 @@ ENTRY_BYTES = 16  # of an entry of a local matrix: as one of all rows, and of th
 FIRST_ENTRIES = 1 << 24  # room for local matrices, twice; larger ones get their own, label by label
 MOST_DIRECT, MOST_STILL = 128, 1024  # weights that are solved for directly, and when nothing else gets on
 # Lines of Workspace.features: the features with a computed gradient, those that have a weight, the local columns,
-# 1 + the column of a feature, and a list of local columns.
-MET, SUPPORT, FEATURE, COLUMN, LIST = range(5)
+# 1 + the column of a feature, a list of local columns, and those of them that move most.
+MET, SUPPORT, FEATURE, COLUMN, LIST, MOVING = range(6)
 
 
 class NewtonProblem(NamedTuple):
@@ -102,7 +102,7 @@ class Workspace(NamedTuple):
     rows: NDArray[np.float64]  # [10, n_instances + 2 + BLOCK]
     instances: NDArray[np.uint32]  # [7, n_instances + 2]
     columns: NDArray[np.float64]  # [9 + N_HISTORY, n_features + 1]; the bias is the column after the last
-    features: NDArray[np.uint32]  # [5, n_features + 1]
+    features: NDArray[np.uint32]  # [6, n_features + 1]
     is_met: NDArray[np.uint8]  # [n_features]
     starts: NDArray[np.uint64]  # [2, n_features + 1]
     gram: NDArray[np.float64]  # [MOST_STILL (MOST_STILL + 1) / 2], a triangle; takes memory as far as it is written
@@ -138,7 +138,7 @@ def workspace(problem: NewtonProblem) -> Workspace:
         rows=rows,
         instances=instances,
         columns=np.zeros((9 + N_HISTORY, d + 1)),
-        features=np.zeros((5, d + 1), np.uint32),
+        features=np.zeros((6, d + 1), np.uint32),
         is_met=np.zeros(d, np.uint8),
         starts=np.zeros((2, d + 1), np.uint64),
         gram=np.zeros(MOST_STILL * (MOST_STILL + 1) // 2),

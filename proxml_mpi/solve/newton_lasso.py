@@ -10,9 +10,10 @@ While b is free it follows u, and the curvature of a coordinate is q_j - s_j^2 /
 column and of its squares. The active rows are few and the model ill conditioned: sweeps alone crawl. Anderson's
 extrapolation of the last iterates (Bertrand and Massias, 2021) costs half a sweep every sixth sweep, in short models
 every fourth, and is taken when it lowers the model; sweeps that do not slow down are followed to the minimum on their
-way instead. Small supports are solved directly when ten sweeps have not done it. (On large ones the Newton direction
-crosses hundreds of kinks, and a factorisation buys less than the sweeps of the same time; it is the last resort where
-they have long led nowhere.)
+way instead. In large supports a few weights often move much more than all others: they are swept over again before the
+next sweep over all. Small supports are solved directly when ten sweeps have not done it. (On large ones the Newton
+direction crosses hundreds of kinks, and a factorisation buys less than the sweeps of the same time; it is the last
+resort where they have long led nowhere.)
 """
 
 import numpy as np
@@ -23,6 +24,8 @@ from proxml_mpi.solve.newton_data import (
     FEW,
     HISTORY,
     LIST,
+    MOST_DIRECT,
+    MOVING,
     N_HISTORY,
     RESIDUAL,
     SHORT_HISTORY,
@@ -40,6 +43,8 @@ from proxml_mpi.solve.newton_gram import solve_dense, triangle
 from proxml_mpi.solve.newton_model import Model, best_bias, dot, model_value, soft
 
 PATIENCE = 10  # sweeps before a direct step
+# Where less than one in FEW_MOVE of the weights moves by more than MUCH of the largest move, these are swept again.
+FEW_MOVE, MUCH, AGAIN = 16, 0.1, 2
 PACE = 0.9  # of the first of the last iterates: steps as large as that do not converge, they drift
 
 
@@ -63,7 +68,12 @@ def minimise(work: Workspace, model: Model, total: float, tolerance: float, max_
     n_history = SHORT_HISTORY if max_sweeps < 2 * N_HISTORY else N_HISTORY
     n_listed, is_full, n_kept, since, first_worst = n, True, 0, 0, 0.0
     for _ in range(max_sweeps):
-        worst, total, b = sweep(work, model, n_listed, total, b)
+        worst, total, b = sweep(work, model, LIST, n_listed, total, b)
+        if not is_full and worst > tolerance and n_listed > MOST_DIRECT:
+            n_moving = list_moving(work, n_listed, MUCH * worst)
+            if FEW_MOVE * n_moving < n_listed:
+                for _again in range(AGAIN):
+                    total, b = sweep(work, model, MOVING, n_moving, total, b)[1:]
         if worst <= tolerance and is_full:
             break
         is_full = worst <= tolerance
@@ -94,10 +104,21 @@ def minimise(work: Workspace, model: Model, total: float, tolerance: float, max_
 
 
 @inner
-def sweep(work: Workspace, model: Model, n_listed: int, total: float, b: float) -> tuple[float, float, float]:
-    """Pass once over the listed columns; return the largest change in units of the gradient, E, b."""
-    row, value, listed, start = model.row, model.value, work.features[LIST], work.starts[FEW]
-    e, u, s, q = work.rows[RESIDUAL], work.columns[U], work.columns[SUM], work.columns[SQUARE]
+def sweep(
+    work: Workspace, model: Model, line: int, n_listed: int, total: float, b: float
+) -> tuple[float, float, float]:
+    """Pass once over the columns listed in a line of features; return the largest move, E, b.
+
+    Moves are in units of the gradient; those of columns with a weight before are left in TRIAL.
+    """
+    row, value, listed, start = model.row, model.value, work.features[line], work.starts[FEW]
+    e, u, s, q, move = (
+        work.rows[RESIDUAL],
+        work.columns[U],
+        work.columns[SUM],
+        work.columns[SQUARE],
+        work.columns[TRIAL],
+    )
     curvature, half, half_ridge = work.columns[CURVATURE], model.half, model.half_ridge
     with_bias, cap, worst = model.with_bias, model.cap, 0.0
     share = 1.0 / model.m if model.m > 0.0 else 0.0
@@ -111,6 +132,7 @@ def sweep(work: Workspace, model: Model, n_listed: int, total: float, b: float) 
         if old == 0.0 and abs(rho) <= half:
             continue
         rho -= half_ridge * old
+        move[j] = 0.0
         is_free = with_bias and b != 0.0 and b < cap
         h = curvature[j] if is_free else q[j] + half_ridge
         step = soft(old * h + rho, half) / h - old
@@ -122,12 +144,24 @@ def sweep(work: Workspace, model: Model, n_listed: int, total: float, b: float) 
         if step == 0.0:
             continue
         u[j] = old + step
-        worst = max(worst, abs(step) * h)
+        move[j] = abs(step) * h
+        worst = max(worst, move[j])
         for entry in range(start[j], start[j + 1]):
             e[row[entry]] -= step * value[entry]
         total -= step * s[j]
         b = min(soft(total, half) * share, cap) if with_bias else 0.0
     return worst, total, b
+
+
+@inner
+def list_moving(work: Workspace, n_listed: int, least: float) -> int:
+    """List the columns that the last sweep over the listed ones moved by more than least; return their number."""
+    u, listed, moving, move = work.columns[U], work.features[LIST], work.features[MOVING], work.columns[TRIAL]
+    n_moving = 0
+    for k in range(n_listed):
+        moving[n_moving] = listed[k]
+        n_moving += (move[listed[k]] > least) & (u[listed[k]] != 0.0)
+    return n_moving
 
 
 @allocating
